@@ -1,5 +1,5 @@
 // Memory that is overwritten before it is given back: freed scratch would else return, full of secrets, in
-// someone's next allocation. Every room may use it; it knows nothing of what it holds.
+// someone's next allocation. Every module may use it; it knows nothing of its contents.
 #pragma once
 
 #include <cstddef>

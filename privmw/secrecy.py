@@ -73,6 +73,17 @@ def expect(
         raise TypeError(f"{name} ({received}) must be {requirement}")
 
 
+def expect_array(name: str, value: object, dtype: type[np.generic]) -> None:
+    """Raise TypeError unless an argument, which may be private, is a numpy array of this dtype.
+
+    >>> expect_array("counts", [3, 1], np.int64)
+    Traceback (most recent call last):
+    TypeError: counts (list) must be a numpy array of int64
+    """
+    right = isinstance(value, np.ndarray) and value.dtype == dtype
+    expect(name, value, right, f"a numpy array of {dtype.__name__.rstrip('_')}", quote=False)
+
+
 @contextmanager
 def erasing() -> Iterator[Callable[[Array], Array]]:
     """Overwrite arrays with zeros at the end, also after an error.

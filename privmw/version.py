@@ -1,3 +1,3 @@
-"""The version, where every room can read it without importing the house."""
+"""The version, in a module that every other can import without importing the package."""
 
 __version__ = "0.1.0"

@@ -3,6 +3,7 @@
 python benches/study.py records nist      # k-marginal score, pMSE, records whose age contradicts the rest
 python benches/study.py records adult     # area under the curve of a classifier trained on the records
 python benches/study.py records survey    # records of ND from SD that break a rule of real records
+python benches/study.py records types     # columns of 14 kinds, written and read back
 
 Each release is written twice: with values of bins drawn column by column, and from one public record.
 --sdnist names the python of an environment with `pip install sdnist` (2.4). NOT PRIVATE.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+import record_types
 
 import privmw as pmw
 
@@ -79,13 +81,16 @@ print(json.dumps([float(kmarginal.score), float(propensity.score), len(data.feat
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("nist", "adult", "survey"))
+    parser.add_argument("what", choices=("nist", "adult", "survey", "types"))
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sdnist", default="/opt/sdnist/bin/python")
     parser.add_argument("--no-public", action="store_true", help="nist and adult: the domain alone")
+    parser.add_argument("--target", metavar="NAME", help="adult: also releases for this target, income")
     options = parser.parse_args()
-    {"nist": nist, "adult": adult, "survey": survey}[options.what](options)
+    {"nist": nist, "adult": adult, "survey": survey, "types": lambda _: record_types.show()}[options.what](
+        options
+    )
 
 
 def drawings(
@@ -190,6 +195,11 @@ def adult(options: argparse.Namespace) -> None:
                 made = release(private, public, epsilon, seed)
             for name, records in drawings(made, seed, None if options.no_public else public).items():
                 print(f"{epsilon:>8} {seed:>4} {name:18} {auc(records, test, seed):7.4f}", flush=True)
+            if options.target is not None:
+                aimed = {"domain": made.domain_, "target": options.target}
+                made = release(private, None if options.no_public else public, epsilon, seed, **aimed)
+                score = auc(made.sample(seed=seed), test, seed)
+                print(f"{epsilon:>8} {seed:>4} {'target ' + options.target:18} {score:7.4f}", flush=True)
 
 
 def auc(train: pandas.DataFrame, test: pandas.DataFrame, seed: int) -> float:

@@ -19,7 +19,7 @@ from pairs import as_private
 import privmw as pmw
 from privmw import strategies
 from privmw.extensions import experiments
-from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.one_shot import measure_shot
 
 BUDGET = pmw.Budget.approximate(1.0, 1e-9, event_delta=1e-12)
 PURE = pmw.Budget.pure(1.0)

@@ -18,7 +18,7 @@ from privmw.accounting import Budget
 from privmw.extensions.population import draw_population
 from privmw.extensions.postprocess import theory
 from privmw.extensions.unbiased.intervals import half_widths
-from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.one_shot import measure_shot
 from privmw.mechanisms import add_discrete_laplace, add_thresholded_laplace
 
 CASES = {

@@ -2,37 +2,33 @@
 
 rounding -> conversion, calibration, events, worst_difference -> residual_gaussian, noise -> looks,
 composition -> budget -> record, statement -> ledger -> account.
-Nothing here imports anything else of privmw, or sees a private value. Costs are exact rationals; every float
-that leaves is rounded in the safe direction.
+This package imports nothing of privmw but secrecy, and sees no private value. Costs are exact rationals;
+every float it returns is rounded in the safe direction.
 """
 
 from .account import Account, AccountedRun
 from .budget import Budget, BudgetError
-from .calibration import (
-    epsilon_for_rho_exponential,
-    epsilon_for_rho_permute_and_flip,
-    scale_for_epsilon,
-    sigma_for_rho,
-    square_l2_sensitivity,
-    threshold_for_delta,
-)
 from .composition import Composition, Parallel, Sequential
 from .conversion import (
     delta_from_rho,
     delta_from_threshold,
     epsilon0_advanced,
     epsilon_advanced,
+    epsilon_for_rho_exponential,
+    epsilon_for_rho_permute_and_flip,
     epsilon_from_q,
     epsilon_from_rho,
     group_approximate,
     group_epsilon,
     group_rho,
     rho_from_epsilon,
+    scale_for_epsilon,
+    sigma_for_rho,
+    square_l2_sensitivity,
+    threshold_for_delta,
 )
 from .events import (
     Cost,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
     ExponentialMechanism,
     Neighbors,
@@ -42,6 +38,7 @@ from .events import (
     ThresholdedLaplace,
 )
 from .ledger import Ledger
+from .noise import DiscreteGaussian, DiscreteLaplace
 from .residual_gaussian import ResidualGaussian
 
 __all__ = [

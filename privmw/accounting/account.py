@@ -1,8 +1,8 @@
-"""The account of a table: a file of everything ever spent on it, by all runs; it stays with that table.
+"""The account of a table: a file that records what all runs ever spent on it, kept with the table.
 
-A run reserves its whole cost before it looks at the table, and settles what it spent once it has released. A
-reservation that is never settled counts in full. Both are lines of a file that only grows (chained_file.py).
-Costs, names of mechanisms and times are all that is written: no private value.
+A run reserves its whole cost before it looks at the table, and records what it actually spent when it has
+released. A reservation that is never settled counts in full. Both are lines of an append-only file
+(chained_file.py). The file holds costs, names of mechanisms and times, and no private value.
 """
 
 import contextlib
@@ -49,12 +49,12 @@ class AccountedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is settled; one that is not counts in full."""
+        """Whether the run is settled; otherwise its whole reservation counts."""
         return self.spent is not None
 
     @property
     def costs(self) -> Mapping[Cost, int]:
-        """What the run counts for."""
+        """The costs that count: those spent if the run is settled, else those reserved."""
         return self.reserved if self.spent is None else self.spent
 
     @property
@@ -65,7 +65,7 @@ class AccountedRun:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the lines of the file say."""
+    """The content of the file's lines."""
 
     limit: Budget
     neighbors: Neighbors
@@ -82,13 +82,13 @@ class _Contents:
     def check_terms(self, neighbors: Neighbors, unit: str) -> None:
         if neighbors is not self.neighbors:
             raise ValueError(f"neighbors ({neighbors.name}) must be the account's {self.neighbors.name}")
-        # However many of its records enter a run, that run protects the unit: the costs add up.
+        # Runs with different `at_most` protect the same unit, so their costs add up.
         if unit_name(unit) != unit_name(self.unit):
             raise ValueError(f"unit ({shown(unit)}) must be the account's {shown(self.unit)}")
 
 
 class Account:
-    """Everything ever spent on one private table, in a file, with a limit; every answer is read from there.
+    """A record of everything ever spent on one private table, with a limit. Every property reads the file.
 
     >>> import tempfile
     >>> from privmw.accounting import PermuteAndFlip
@@ -116,7 +116,7 @@ class Account:
     ) -> "Account":
         """Make a new account, readable by its owner only; an existing file is refused.
 
-        limit: the most that all runs together may spend, counted in its notion.
+        limit: the budget of all runs together, counted in its privacy notion.
         """
         expect("limit", limit, Budget, "a Budget")
         expect("neighbors", neighbors, Neighbors, "a Neighbors")
@@ -127,7 +127,7 @@ class Account:
 
     @property
     def path(self) -> str:
-        """Where the file lies."""
+        """The path of the file."""
         return self._path
 
     @property
@@ -137,12 +137,12 @@ class Account:
 
     @property
     def neighbors(self) -> Neighbors:
-        """Which tables must look alike."""
+        """The neighbouring relation of tables."""
         return self._read().neighbors
 
     @property
     def unit(self) -> str:
-        """What is protected, one at a time."""
+        """The unit of privacy."""
         return self._read().unit
 
     @property
@@ -172,13 +172,13 @@ class Account:
 
     @property
     def remaining(self) -> float:
-        """What is left in the limit's unit, rounded down (advanced compositions do not simply add)."""
+        """The unspent budget in the limit's unit, rounded down (advanced compositions are not sums)."""
         contents = self._read()
         spent = contents.limit.spent(contents.total)
         return 0.0 if spent is None else float_down(max(contents.limit.limit - spent, Fraction(0)))
 
     def epsilon_left(self, delta: Real) -> float:
-        """Return an epsilon, to four digits, that one more run may have at delta; 0 if nothing is left."""
+        """Return the epsilon, to four digits, that one more run may spend at delta; 0 if nothing is left."""
         delta, left = probability("delta", delta, zero=True), self.remaining
         if self.limit.unit == "epsilon":
             return left
@@ -203,8 +203,8 @@ class Account:
     ) -> None:
         """Reserve the cost of a run before it starts, or raise BudgetError if the limit does not cover it.
 
-        run: an identifier that no other run has. A run that is resumed reserves the same cost again, which
-        adds nothing. Runs at the same time wait for each other here, and only here.
+        run: an identifier that no other run has. A resumed run reserves the same cost again, which adds
+        nothing. Concurrent runs wait for each other here, and nowhere else.
         """
         check_text("run", run)
         check_text("what", what)
@@ -220,7 +220,7 @@ class Account:
             append(entry | {"costs": write_costs(costs)})
 
     def settle(self, run: str, ledger: Ledger) -> None:
-        """Record what a run has spent, which must be at most what it reserved."""
+        """Record what a run has spent, at most what it reserved."""
         check_text("run", run)
         costs = count_costs(ledger.events)
         with self._locked() as (contents, append):
@@ -239,7 +239,7 @@ class Account:
             append(entry | {"costs": write_costs(costs)})
 
     def statement(self, delta: Real | None = None) -> str:
-        """Return what all runs together promise, in plain words; delta is the limit's unless given."""
+        """Return the guarantee of all runs together, in plain words; delta is the limit's unless given."""
         given = None if delta is None else probability("delta", delta, zero=True)
         return state_account(self, given)
 
@@ -277,7 +277,7 @@ def _check_limit(contents: _Contents, costs: Mapping[Cost, int], what: str) -> N
 
 
 def _at_most(spent: Composition, reserved: Composition, limit: Budget) -> bool:
-    """Whether a cost is no more than another in every notion that counts."""
+    """Whether a cost is at most another one in every notion that the limit counts."""
     pairs = [(spent.rho, reserved.rho), (spent.epsilon, reserved.epsilon), (spent.delta, reserved.delta)]
     pairs.append((limit.spent(spent), limit.spent(reserved)))
     return all(there is None or (here is not None and here <= there) for here, there in pairs)

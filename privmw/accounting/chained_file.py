@@ -1,10 +1,10 @@
-"""A file of JSON lines that only grows and survives a kill at any point. It knows no budget and no run.
+"""An append-only file of JSON lines that survives a kill at any point. It knows no budgets and no runs.
 
-Each line ends in a SHA-256 of the one before it and of its own content: edits and lines missing in between
-are refused. It is no signature, and lines missing at the end do not show. A line is written and synced under
-an exclusive lock before `append` returns. A last line that a kill cut short was never acknowledged: readers
-ignore it, and the next lock cuts it off. One that lacks only its newline counts; one that was finished and
-then damaged, in its newline too, is refused. Reading needs no lock.
+Each line ends in a SHA-256 of the line before it and of its own content, so edits and missing lines in the
+middle are detected and refused. The digests are no signature, and missing lines at the end are not detected.
+A line is written and synced under an exclusive lock before `append` returns. A last line that a kill cut
+short was never acknowledged: readers ignore it, and the next writer removes it. A last line that lacks only
+its newline counts; a complete line that was damaged later is refused. Reading needs no lock.
 """
 
 import contextlib
@@ -22,20 +22,20 @@ from .record import parse
 Entry: TypeAlias = dict[str, Any]
 Append: TypeAlias = Callable[[Mapping[str, Any]], None]
 
-# A finished line has one of these, or both, whichever of its bits is flipped: 66 bytes after the name of its
-# digest, or a digest and the end. A line cut short has neither: quotes within a text are escaped, and long
-# digits elsewhere are those of a fraction.
+# A complete line matches one of these or both, even after any single bit is flipped: 66 bytes after the name
+# of its digest, or a digest and the end. A line that was cut short matches neither: quotes within a text are
+# escaped, and long digits elsewhere belong to fractions.
 _FINISHED = re.compile(rb'"digest": ".{66}|(?<![/0-9a-f])[0-9a-f]{64,65}"}', re.DOTALL)
 
 
 def create_file(path: str, first: Mapping[str, Any]) -> None:
-    """Make a file of one line for its owner only: complete or not at all, and never over another.
+    """Create a file with one line, readable by its owner only: atomically, and never over another file.
 
     >>> create_file(__file__, {})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     FileExistsError: path (...) must not exist: nothing is written over
     """
-    _locks()  # what could not be used is not made
+    _locks()  # raises where files cannot be locked: nothing is created then
     folder, name = os.path.split(os.path.abspath(path))
     unfinished = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.unfinished")
     try:
@@ -72,7 +72,7 @@ def read_file(path: str) -> list[Entry]:
 
 @contextlib.contextmanager
 def locked_file(path: str) -> Iterator[tuple[list[Entry], Append]]:
-    """Hold the lock of the file; yields what it says now, and the function that adds a line.
+    """Hold the lock of the file; yields its current entries, and the function that adds a line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +105,7 @@ def locked_file(path: str) -> Iterator[tuple[list[Entry], Append]]:
 
 @contextlib.contextmanager
 def explained(path: str, number: int) -> Iterator[None]:
-    """Turn the exceptions of a line that says something else into one ValueError that names it.
+    """Turn the exceptions raised by unexpected content of a line into one ValueError that names the line.
 
     >>> with explained("account.jsonl", 3):
     ...     raise KeyError("run")
@@ -119,7 +119,7 @@ def explained(path: str, number: int) -> Iterator[None]:
 
 
 def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
-    """The entries of whole lines, the digest of the last, and how many bytes they take, but for a newline."""
+    """The entries of complete lines, the last digest, and their bytes without the last newline."""
     lines, tail = (content.split(b"\n")[:-1], content.split(b"\n")[-1]) if content else ([], b"")
     entries: list[Entry] = []
     digest, length = "", 0
@@ -139,7 +139,7 @@ def _entries(content: bytes, path: str) -> tuple[list[Entry], str, int]:
 
 
 def _entry(line: bytes, before: str) -> tuple[Entry, str]:
-    """The entry of a line, and its digest; the digest of the line before it is given."""
+    """The entry of a line, and its digest; before: the digest of the previous line."""
     entry = parse(line.decode("ascii"))
     if not isinstance(entry, dict) or "digest" not in entry:
         raise ValueError("it must be an object with a digest")
@@ -156,7 +156,7 @@ def _line(entry: Mapping[str, Any], before: str) -> bytes:
 
 
 def _write(file: FileIO, line: bytes, place: int) -> None:
-    """Write a line at a place and sync it; what fails is taken back."""
+    """Write a line at a place and sync it; a failed write is undone."""
     file.seek(place)
     try:
         while line:

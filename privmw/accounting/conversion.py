@@ -1,9 +1,12 @@
-"""From one privacy notion to another: zCDP, (epsilon, delta), advanced composition, groups.
+"""Conversions between privacy notions: zCDP, (epsilon, delta), advanced composition, groups.
 
-Every function returns a float on the safe side of the truth: epsilon and delta up, rho down. The proof is
-short. The formulas hold for *any* order alpha, so a float may choose alpha; the value at that alpha is then
-computed in decimal arithmetic, whose ln, exp and sqrt are correctly rounded, and its error bound is added.
-This room knows no event and no ledger.
+Every function returns a float on the safe side of the exact value: epsilon and delta rounded up, rho down.
+The formulas hold for *any* order alpha, so floats may choose alpha. The value at that alpha is computed in
+decimal arithmetic, whose ln, exp and sqrt are correctly rounded, and its error bound is added.
+
+The other way, from a share of the budget to the parameter of one mechanism: the float returned and the event
+made from it agree exactly, so a budget cut into shares is never exceeded in the last bit. No event and no
+ledger is known here.
 """
 
 import math
@@ -22,9 +25,11 @@ from .rounding import (
     positive,
     positive_integer,
     probability,
+    sqrt_down,
+    sqrt_up,
 )
 
-# Two digits per float digit: a bound this close to the truth never moves a float by more than one place.
+# So close a bound moves a float by at most one unit in the last place.
 _RELATIVE_SLACK = Fraction(1, 10**25)
 # exp of more than this is above every float, whatever multiplies it.
 _EXPONENT_LIMIT = 10_000
@@ -34,7 +39,7 @@ def epsilon_from_rho(rho: Real, delta: Real) -> float:
     """Return the epsilon such that rho-zCDP implies (epsilon, delta)-DP, tight over all orders, rounded up.
 
     epsilon = min over alpha > 1 of alpha rho + ln(1 - 1/alpha) + ln(1 / (alpha delta)) / (alpha - 1)
-    (Canonne, Kamath and Steinke 2020). Without delta (0) zCDP implies nothing: the answer is infinity.
+    (Canonne, Kamath and Steinke 2020). For delta = 0 zCDP implies no bound: infinity is returned.
 
     >>> round(epsilon_from_rho(0.0144352, 1 / 43944**2), 4)
     1.0
@@ -52,7 +57,7 @@ def rho_from_epsilon(epsilon: Real, delta: Real) -> float:
     0.0144352
     """
     epsilon, delta = Fraction(positive("epsilon", epsilon)), probability("delta", delta)
-    # The margin lets any rational total below this rho, however near, state an epsilon within the target.
+    # With this margin, every rational total below this rho, however close, has an epsilon within the target.
     target = epsilon / (1 + 10**5 * _RELATIVE_SLACK)
 
     def holds(rho: float) -> bool:
@@ -67,7 +72,7 @@ def rho_from_epsilon(epsilon: Real, delta: Real) -> float:
 
 
 def _guess_rho(epsilon: float, delta: float) -> float:
-    """Return about the rho of epsilon and delta, in floats: where to look first, not what to claim."""
+    """Estimate the rho of epsilon and delta, in floats: a starting point of the search, not a bound."""
     log_inverse = -math.log(delta)
     # At the best order, with x = alpha - 1: rho x^2 = ln(1/delta) - ln(1 + x), and by it
     # epsilon = rho (1 + 2x) - ln(1 + 1/x), which falls as x grows.
@@ -156,10 +161,11 @@ def epsilon0_advanced(epsilon: Real, rounds: int, delta: Real) -> float:
 
 
 def advanced_bound(runs: Mapping[Fraction, int], delta: float) -> Fraction | None:
-    """Return an upper bound of the advanced composition of runs {epsilon: how many}; None if too large.
+    """Return an upper bound of the advanced composition of runs {epsilon: count}; None if too large.
 
-    sqrt(2 ln(1/delta) sum of epsilon_i^2) + sum of epsilon_i (e^epsilon_i - 1), for unequal epsilon_i too,
-    fixed beforehand; as the limit of a filter, also where they depend on results (Whitehouse et al. 2023).
+    sqrt(2 ln(1/delta) sum of epsilon_i^2) + sum of epsilon_i (e^epsilon_i - 1), also for unequal epsilon_i
+    that are fixed beforehand; as the limit of a filter, also for epsilon_i that depend on results (Whitehouse
+    et al. 2023).
 
     >>> float(advanced_bound({Fraction(1, 100): 100}, 1e-9)) < 0.6539
     True
@@ -198,7 +204,8 @@ def epsilon_from_q(q: Real) -> float:
 
 
 def delta_from_threshold(threshold: int, scale: Real, records: int = 1) -> float:
-    """Return the chance, rounded up, that noise lifts counts of at most `records` in all to the threshold.
+    """Return the probability, rounded up, that noise lifts counts of at most `records` in total to the
+    threshold.
 
     Discrete Laplace noise is t or more with probability p^t / (1 + p), p = exp(-1 / scale). Of all ways to
     spread m records over cells the sum of these chances is largest for one cell, p^(threshold - m) / (1 + p),
@@ -242,17 +249,18 @@ def group_epsilon(epsilon: Real, size: int) -> float:
 
 
 def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, float]:
-    """Return what (epsilon, delta)-DP gives a group, both rounded up; a delta of 1 promises nothing.
+    """Return the (epsilon, delta) of a group under (epsilon, delta)-DP, rounded up; a delta of 1 is no
+    guarantee.
 
-    epsilon becomes size epsilon, and delta becomes delta (e^(size epsilon) - 1) / (e^epsilon - 1). Where
-    there is zCDP, group_rho followed by epsilon_from_rho is far better.
+    epsilon becomes size epsilon, and delta becomes delta (e^(size epsilon) - 1) / (e^epsilon - 1). If zCDP
+    holds, group_rho followed by epsilon_from_rho is far tighter.
 
     >>> group_approximate(0.5, 1e-9, 2)[0]
     1.0
     """
     epsilon = Fraction(positive("epsilon", epsilon))
     probability("delta", delta, zero=True)
-    # Here delta is a promise given, not one asked for: the float that stands for it must not be smaller.
+    # Here delta is part of a guarantee, so its float must not be smaller than delta itself.
     delta = float_up(Fraction(finite("delta", delta)))
     size = positive_integer("size", size)
     whole = float_up(size * epsilon)
@@ -269,10 +277,11 @@ def group_approximate(epsilon: Real, delta: Real, size: int) -> tuple[float, flo
 
 
 def _sum_up(terms: Callable[[], list[Decimal]], digits: int) -> Fraction:
-    """Add terms at a precision raised until the error bound is close, and return sum plus bound.
+    """Return the sum of terms plus its error bound, raising the precision until the bound is small.
 
-    Each term takes at most ten correctly rounded steps, one of them perhaps an exp of at most 10^4, which
-    magnifies its argument's error as much: the sum of |term| times 10^(10 - precision) covers them amply.
+    Each term takes at most ten correctly rounded steps. One of them may be an exp of at most 10^4, which
+    magnifies the error of its argument by that factor. The sum of |term| times 10^(10 - precision) bounds all
+    of it.
     """
     precision = 60 + digits
     while True:
@@ -280,7 +289,7 @@ def _sum_up(terms: Callable[[], list[Decimal]], digits: int) -> Fraction:
             parts = terms()
             slack = Fraction(sum(map(abs, parts), Decimal(0))) * Fraction(1, 10 ** (precision - 10))
             total = Fraction(sum(parts, Decimal(0)))
-        # The last clause ends sums that vanish exactly; the bound is as safe, only no longer close.
+        # The last condition stops at sums that vanish exactly; the bound stays valid, but is no longer tight.
         if slack <= abs(total) * _RELATIVE_SLACK or precision > 4000:
             return total + slack
         precision *= 2
@@ -300,10 +309,101 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def _short(order: float) -> Decimal:
-    """Return the order in 16 digits: near enough to the best one, and 1 + x then has few digits."""
+    """Return the order rounded to 16 digits: close enough to the best one, and 1 + x has few digits."""
     return Decimal(f"{order:.15e}")
 
 
 def _digits(x: Decimal) -> int:
-    """Return how many digits hold 1 + x exactly, so that its logarithm is right even where x is tiny."""
+    """Return how many digits represent 1 + x exactly, so that its logarithm is accurate for tiny x."""
     return 20 + abs(x.adjusted())
+
+
+def sigma_for_rho(rho: Real, l2_sensitivity_squared: Real) -> float:
+    """Return the smallest float sigma of a discrete Gaussian whose cost l2^2 / (2 sigma^2) is at most rho.
+
+    >>> sigma_for_rho(0.25, 2)
+    2.0
+    """
+    square = Fraction(positive("l2_sensitivity_squared", l2_sensitivity_squared))
+    return _usable("sigma", sqrt_up(square / (2 * Fraction(positive("rho", rho)))))
+
+
+def scale_for_epsilon(epsilon: Real, l1_sensitivity: Real) -> float:
+    """Return the smallest float scale of a discrete Laplace whose cost l1 / scale is at most epsilon.
+
+    >>> scale_for_epsilon(0.5, 2)
+    4.0
+    """
+    ratio = Fraction(positive("l1_sensitivity", l1_sensitivity)) / Fraction(positive("epsilon", epsilon))
+    return _usable("scale", float_up(ratio))
+
+
+def epsilon_for_rho_permute_and_flip(rho: Real) -> float:
+    """Return the largest float epsilon of permute-and-flip whose cost epsilon^2 / 2 is at most rho.
+
+    >>> epsilon_for_rho_permute_and_flip(0.5)
+    1.0
+    """
+    return epsilon_for_rho(rho, 2)
+
+
+def epsilon_for_rho_exponential(rho: Real) -> float:
+    """Return the largest float epsilon of the exponential mechanism whose cost epsilon^2 / 8 is at most rho.
+
+    >>> epsilon_for_rho_exponential(0.5)
+    2.0
+    """
+    return epsilon_for_rho(rho, 8)
+
+
+def epsilon_for_rho(rho: Real, divisor: int) -> float:
+    """Return the largest float epsilon of a selection whose cost epsilon^2 / divisor is at most rho.
+
+    >>> epsilon_for_rho(0.5, 8)
+    2.0
+    """
+    return _usable("epsilon", sqrt_down(divisor * Fraction(positive("rho", rho))))
+
+
+def threshold_for_delta(delta: Real, scale: Real, records: int = 1) -> int:
+    """Return the least threshold that counts of at most `records` in all reach with probability <= delta.
+
+    >>> threshold_for_delta(1e-6, 2)
+    28
+    """
+    delta, records = probability("delta", delta), positive_integer("records", records)
+    low, high = records, records + 1  # too low, perhaps high enough
+    while delta_from_threshold(high, scale, records) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if delta_from_threshold(middle, scale, records) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def square_l2_sensitivity(l2_sensitivity: Real) -> int | Fraction:
+    """Return the exact square of a sensitivity, reading the float nearest to an integer's root as that root.
+
+    Counts are integers, so the square of an L2 sensitivity is one too, but its root is mostly irrational:
+    math.sqrt(3) lies below the root of 3, and squaring it would understate the cost.
+
+    >>> square_l2_sensitivity(math.sqrt(3)), square_l2_sensitivity(1.5)
+    (3, Fraction(9, 4))
+    """
+    number = positive("l2_sensitivity", l2_sensitivity)
+    square = Fraction(number) ** 2
+    whole = round(square)
+    if isinstance(number, float) and 0 < whole < 2**53 and math.sqrt(whole) == number:
+        return whole
+    return square.numerator if square.denominator == 1 else square
+
+
+def _usable(name: str, value: float) -> float:
+    if value == 0 or math.isinf(value):
+        raise ValueError(
+            f"{name} ({value}) must be positive and finite: the share is outside what a float can hold"
+        )
+    return value

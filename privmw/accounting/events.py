@@ -1,6 +1,6 @@
-"""What was done to the private table, and what it cost: one frozen event per mechanism run.
+"""Events: one frozen object per mechanism run on the private table, with its cost.
 
-An event states parameters only, never data. Its sensitivities are those under the ledger's neighbours, and
+An event has parameters only, never data. Its sensitivities refer to the ledger's neighbouring relation, and
 its `cost` follows from them exactly, as rationals. The floats `rho` and `epsilon` are that cost rounded up.
 """
 
@@ -15,13 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from privmw.secrecy import shown
 
-from .calibration import epsilon_for_rho
-from .conversion import delta_from_threshold
-from .rounding import Real, float_up, positive, positive_integer, sqrt_up
+from .conversion import delta_from_threshold, epsilon_for_rho
+from .rounding import Real, float_up, positive, positive_integer
 
 
 class Neighbors(enum.Enum):
-    """Which two tables must look alike: one record replaced by any other, or one record added or removed.
+    """The neighbouring relation: one record replaced by any other, or one record added or removed.
 
     >>> Neighbors("replace-one")
     <Neighbors.REPLACE_ONE: 'replace-one'>
@@ -31,18 +30,19 @@ class Neighbors(enum.Enum):
     ADD_REMOVE_ONE = "add-remove-one"
 
     @classmethod
-    def _missing_(cls, value: object) -> None:  # enum would quote anything
+    def _missing_(cls, value: object) -> None:  # enum would quote any value
         known = ", ".join(each.value for each in cls)
         raise ValueError(f"neighbors ({shown(value)}) must be one of {known}")
 
 
 class Cost(NamedTuple):
-    """An exact cost: rho of zCDP, and epsilon of pure DP (None where there is no pure guarantee).
+    """An exact cost: rho of zCDP, and epsilon of pure DP (None without a pure guarantee).
 
-    delta: both hold delta-approximately (Bun and Steinke 2016, Definition 8.1). For any two neighbours the
-    two laws are mixtures, of weight 1 - delta on laws that keep rho (or epsilon) exactly, and of weight delta
-    on anything at all. Run after run, rho, epsilon and delta each add up: the kept parts of two runs follow
-    one another with weight (1 - delta1)(1 - delta2), which is at least 1 - delta1 - delta2.
+    delta: both hold delta-approximately (Bun and Steinke 2016, Definition 8.1). For any two neighbours, the
+    two output distributions are mixtures: with weight 1 - delta of distributions that satisfy rho (or
+    epsilon), and with weight delta of arbitrary ones. Over several runs rho, epsilon and delta each add up:
+    both runs fall into the first parts with weight (1 - delta1)(1 - delta2), which is at least 1 - delta1 -
+    delta2.
 
     >>> PermuteAndFlip(1, candidates=5).cost
     Cost(rho=Fraction(1, 2), epsilon=Fraction(1, 1), delta=Fraction(0, 1))
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
     def pure(cls, epsilon: Fraction, divisor: int = 2) -> "Cost":
         """Return the cost of an epsilon-DP run; rho = epsilon^2 / 2 holds for all (Bun and Steinke 2016).
 
-        divisor: larger for a mechanism whose rho is less.
+        divisor: rho = epsilon^2 / divisor; larger than 2 for a mechanism with a tighter rho.
         """
         return cls(epsilon**2 / divisor, epsilon)
 
@@ -66,23 +66,32 @@ class Cost(NamedTuple):
         return Cost(count * self.rho, epsilon, count * self.delta)
 
 
-class Event(ABC):
-    """One kind of mechanism run, count times. Subclasses say what one run costs; the rest follows here.
+KINDS: dict[str, type["Event"]] = {}  # every event that a ledger may hold
 
-    >>> isinstance(DiscreteLaplace(2, 1), Event)
+
+class Event(ABC):
+    """A mechanism that ran `count` times. Subclasses define the cost of one run; the rest follows here.
+
+    >>> isinstance(PermuteAndFlip(1, candidates=5), Event)
     True
     """
 
     __slots__ = ()
     _public_repr: ClassVar[bool] = True
     kind: ClassVar[str]
-    needs_public_n: ClassVar[bool] = False  # whether the cost holds only where n is public
+    charged: ClassVar[bool] = True  # whether ledgers hold it, and read it back by its kind
+    needs_public_n: ClassVar[bool] = False  # True if the cost holds only for public n
     count: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.charged and "kind" in vars(cls):
+            KINDS[cls.kind] = cls
 
     @property
     @abstractmethod
     def cost_of_one(self) -> Cost:
-        """The exact cost of one run, whatever the count."""
+        """The exact cost of one of the runs."""
 
     @property
     def cost(self) -> Cost:
@@ -91,7 +100,7 @@ class Event(ABC):
 
     @property
     def known_cost_of_one(self) -> Cost:
-        """The same, remembered: a loop charges the same few events over and over."""
+        """`cost_of_one`, cached: a loop charges the same few events repeatedly."""
         return _cost_of_one(self)
 
     @property
@@ -101,17 +110,17 @@ class Event(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The pure DP cost of all runs, rounded up; infinity where there is no pure guarantee."""
+        """The pure DP cost of all runs, rounded up; infinity without a pure guarantee."""
         epsilon = self.cost.epsilon
         return math.inf if epsilon is None else float_up(epsilon)
 
     @property
     def delta(self) -> float:
-        """The delta that rho and epsilon come with, of all runs, rounded up; 0 where they are exact."""
+        """The delta of an approximate guarantee of all runs, rounded up; 0 without one."""
         return float_up(self.cost.delta)
 
     def parameters(self) -> dict[str, object]:
-        """Return the arguments that make this event, by name: what repr shows and JSON keeps."""
+        """Return the constructor arguments by name, as in the repr and in JSON."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # every subclass is a dataclass
         return {name.removesuffix("_of_one"): getattr(self, name) for name in names}
 
@@ -122,11 +131,11 @@ class Event(ABC):
         return dp_accounting.to_dp_event(self)
 
     def parts(self) -> Iterator["Event"]:
-        """Yield this event and every event inside it."""
+        """Yield this event and all nested events."""
         yield self
 
     def __repr__(self) -> str:
-        """Show the call that makes this event."""
+        """Return the constructor call that makes this event."""
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
 
     def _keep(self, **values: object) -> None:
@@ -141,7 +150,7 @@ def _cost_of_one(event: Event) -> Cost:
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class SelectionEvent(Event):
-    """One of several candidates chosen, epsilon-DP each time; `epsilon` is what all runs cost together.
+    """A choice among candidates, epsilon-DP each time; the property `epsilon` is the cost of all runs.
 
     >>> ExponentialMechanism.cost_of_share(Fraction(2)).rho, PermuteAndFlip.epsilon_for_rho(0.5)
     (Fraction(1, 2), 1.0)
@@ -188,7 +197,7 @@ class PermuteAndFlip(SelectionEvent):
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class ReportNoisyMax(SelectionEvent):
-    """A selection by the largest score after exponential noise, in law permute-and-flip: epsilon^2 / 2.
+    """A selection of the largest score after exponential noise; same distribution as permute-and-flip.
 
     >>> ReportNoisyMax(1, candidates=100).rho
     0.5
@@ -213,7 +222,7 @@ class ExponentialMechanism(SelectionEvent):
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class RandomizedResponse(Event):
-    """A randomized bit for each of size records, epsilon-DP each time: one bit a record, so size is free.
+    """A randomized bit for each of `size` records: epsilon-DP for any size, since a record has one bit.
 
     >>> RandomizedResponse(1, size=1000, count=2).epsilon
     2.0
@@ -224,7 +233,7 @@ class RandomizedResponse(Event):
     count: int
 
     kind: ClassVar[str] = "randomized-response"
-    needs_public_n: ClassVar[bool] = True  # how many bits there are says how many records
+    needs_public_n: ClassVar[bool] = True  # the number of bits reveals the number of records
 
     def __init__(self, epsilon: Real, size: int, count: int = 1) -> None:
         self._keep(epsilon_of_one=positive("epsilon", epsilon))
@@ -237,88 +246,11 @@ class RandomizedResponse(Event):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiscreteGaussian(Event):
-    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
-
-    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
-    record is replaced. A float root, such as sqrt(2), could not be exact; square_l2_sensitivity reads one.
-
-    >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
-    0.25
-    """
-
-    sigma: Real
-    l2_sensitivity_squared: Real
-    size: int = 1
-    count: int = 1
-
-    kind: ClassVar[str] = "discrete-gaussian"
-
-    def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing."""
-        self._keep(sigma=positive("sigma", self.sigma))
-        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
-
-    @property
-    def l2_sensitivity(self) -> float:
-        """The L2 sensitivity itself, rounded up."""
-        return sqrt_up(Fraction(self.l2_sensitivity_squared))
-
-    @property
-    def scale(self) -> Real:
-        """Sigma, under the name that every noise has for it."""
-        return self.sigma
-
-    @property
-    def sensitivity(self) -> Real:
-        """The sensitivity that is paid: L2 squared."""
-        return self.l2_sensitivity_squared
-
-    @property
-    def cost_of_one(self) -> Cost:
-        """The exact cost of one run."""
-        return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DiscreteLaplace(Event):
-    """Discrete Laplace noise on size integer counts: epsilon = l1_sensitivity / scale, rho = epsilon^2 / 2.
-
-    >>> DiscreteLaplace(scale=4, l1_sensitivity=2, size=6).epsilon
-    0.5
-    """
-
-    scale: Real
-    l1_sensitivity: Real
-    size: int = 1
-    count: int = 1
-
-    kind: ClassVar[str] = "discrete-laplace"
-
-    def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing."""
-        self._keep(scale=positive("scale", self.scale))
-        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
-
-    @property
-    def cost_of_one(self) -> Cost:
-        """The exact cost of one run."""
-        return Cost.pure(Fraction(self.l1_sensitivity) / Fraction(self.scale))
-
-    @property
-    def sensitivity(self) -> Real:
-        """The sensitivity that is paid: L1."""
-        return self.l1_sensitivity
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class ThresholdedLaplace(Event):
-    """Discrete Laplace noise on size counts, of which those of 0 or below the threshold are not shown.
+    """Discrete Laplace noise on size counts; counts of 0 and noisy counts below the threshold are not shown.
 
-    epsilon = l1_sensitivity / scale; delta bounds the chance that a cell is shown which has records of one
-    unit only, of which there are at most `records`.
+    epsilon = l1_sensitivity / scale; delta bounds the probability of showing a cell whose records all belong
+    to one unit; a unit has at most `records`.
 
     >>> event = ThresholdedLaplace(scale=2, l1_sensitivity=2, threshold=29)
     >>> event.epsilon, f"{event.delta:.1e}"
@@ -335,7 +267,7 @@ class ThresholdedLaplace(Event):
     kind: ClassVar[str] = "thresholded-laplace"
 
     def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing, and a threshold that the records of one unit reach."""
+        """Validate the parameters; the threshold must be above the records of one unit."""
         self._keep(scale=positive("scale", self.scale))
         self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
         for name in ("threshold", "records", "size", "count"):
@@ -345,7 +277,7 @@ class ThresholdedLaplace(Event):
 
     @property
     def cost_of_one(self) -> Cost:
-        """The cost of one run; delta is a float that is not below the truth."""
+        """The cost of one run; delta is a float, rounded up."""
         epsilon = Fraction(self.l1_sensitivity) / Fraction(self.scale)
         delta = delta_from_threshold(self.threshold, self.scale, self.records)
         return Cost.pure(epsilon)._replace(delta=Fraction(delta))

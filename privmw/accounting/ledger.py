@@ -1,4 +1,4 @@
-"""The ledger: every look at the private table, paid for before it happens, and what it all adds up to.
+"""The ledger: every look at the private table, charged before it happens, and their total cost.
 
 It holds parameters and public facts only, never a private value, so it may be printed, saved and published.
 """
@@ -6,7 +6,7 @@ It holds parameters and public facts only, never a private value, so it may be p
 import json
 import math
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,22 +15,52 @@ from privmw.secrecy import expect, shown
 from . import record
 from .budget import Budget, BudgetError
 from .composition import Composition, Parallel
-from .enclosure import Enclosure
 from .events import Event, Neighbors
 from .rounding import Real, float_down, float_up, positive_integer, probability
 from .statement import show, state, usual_delta
 
+_PARTS = 128  # bits: a budget is counted in 2^128 parts
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A sum of shares of a total, enclosed by low and high, in parts of 2^-128.
+
+    >>> Enclosure().plus(Fraction(1, 3), Fraction(1)).within
+    True
+    >>> Enclosure().plus(Fraction(1, 3), Fraction(1, 4)).within
+    False
+    """
+
+    low: int = 0
+    high: int = 0
+
+    def plus(self, cost: Fraction, whole: Fraction, count: int = 1) -> "Enclosure":
+        """Return the sum with one cost more, count times, of a positive whole."""
+        above = (count * cost.numerator * whole.denominator) << _PARTS
+        below = cost.denominator * whole.numerator
+        floor, rest = divmod(above, below)
+        return Enclosure(self.low + floor, self.high + floor + (rest > 0))
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the sum is at most the whole; None if this cannot tell."""
+        if self.high <= 1 << _PARTS:
+            return True
+        return False if self.low > 1 << _PARTS else None
+
+
 _VERSION = 1
 _SEEDED = "seeded: not for release"
 _TEXTS = ("unit", "numerics", "generator")
-# Two threads must not both find room for what only one of them can have. One lock for every ledger: a charge
-# takes microseconds, and a ledger with a lock of its own could be neither copied nor compared. Not reentrant:
-# a handler of a signal that charges in between would undo the charge it interrupted.
+# Two threads must not both pass the check if the budget allows only one charge. All ledgers share one lock: a
+# charge takes microseconds, and a ledger with its own lock could be neither copied nor compared. Not
+# reentrant: a signal handler that charges in between would undo the charge it interrupted.
 _CHARGING = threading.Lock()
 
 
 class Ledger:
-    """What was spent on one private table, by one run: for one release, or for several in turn.
+    """What one run spent on one private table, for one release or for several in turn.
 
     >>> from privmw.accounting import PermuteAndFlip
     >>> ledger = Ledger(Budget.zcdp(0.5), Neighbors.REPLACE_ONE, n=1000)
@@ -75,7 +105,7 @@ class Ledger:
         self._seeded: str | None = None
         self._events: list[Event] = []
         self._spent = Enclosure()
-        # The exact total of the first so many events; the others are added when someone asks.
+        # How many events are summed, and their exact total; later events are added on request.
         self._totals = (0, Composition())
 
     @property
@@ -85,27 +115,27 @@ class Ledger:
 
     @property
     def neighbors(self) -> Neighbors:
-        """Which tables must look alike."""
+        """The neighbouring relation of tables."""
         return self._neighbors
 
     @property
     def n(self) -> int:
-        """The number of units, public; of records where the unit is one "of at most" so many records."""
+        """The public number of units; of records if units have several (`at_most`) records."""
         return self._n
 
     @property
     def unit(self) -> str:
-        """What is protected, one at a time: "record", "person", "household of at most 4 records"."""
+        """The unit of privacy: "record", "person", "household of at most 4 records"."""
         return self._unit
 
     @property
     def numerics(self) -> str:
-        """How the noise is computed."""
+        """How noise is sampled: exactly or in floats."""
         return self._numerics
 
     @property
     def generator(self) -> str:
-        """Where the randomness comes from; "seeded: not for release" once marked."""
+        """The source of randomness; "seeded: not for release" once marked."""
         return self._generator if self._seeded is None else _SEEDED
 
     @property
@@ -115,7 +145,7 @@ class Ledger:
 
     @property
     def for_release(self) -> bool:
-        """Whether the randomness was unpredictable throughout. Once False it stays so."""
+        """True if all randomness was unpredictable. Once False it stays False."""
         return self._seeded is None
 
     @property
@@ -149,16 +179,17 @@ class Ledger:
 
     @property
     def remaining(self) -> float:
-        """What is left in the budget's unit, rounded down (advanced compositions do not simply add)."""
+        """The unspent budget in its unit, rounded down (advanced compositions are not sums)."""
         spent = self._budget.spent(self._total)
         return 0.0 if spent is None else float_down(max(self._budget.limit - spent, Fraction(0)))
 
     def epsilon(self, delta: Real, *, group: int = 1) -> float:
         """Return the epsilon at delta of all events for a group of units, by the best notion, rounded up.
 
-        A delta of 0 asks for pure DP: infinity if any event has no pure cost. Above 0 it is what events fixed
-        beforehand guarantee; where results decided how much to spend, the guarantee is the budget's. Deltas
-        of events are taken off first, and leave nothing to promise to groups.
+        A delta of 0 asks for pure DP: infinity if any event has no pure cost. A positive delta gives the
+        guarantee of events that were fixed beforehand; if results decided how much was spent, only the
+        budget's guarantee holds. The deltas of events are subtracted first; with them, groups have no
+        guarantee.
 
         >>> from privmw.accounting import DiscreteLaplace
         >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=1000)
@@ -171,7 +202,7 @@ class Ledger:
         return math.inf if bound is None else float_up(bound)
 
     def would_exceed(self, *events: Event) -> bool:
-        """Return whether charging all these events would pass the budget; nothing is charged.
+        """Return whether charging all these events would exceed the budget; nothing is charged.
 
         >>> from privmw.accounting import PermuteAndFlip
         >>> Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).would_exceed(PermuteAndFlip(2, candidates=3))
@@ -191,7 +222,8 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         with _CHARGING:
             after = self._spent_with(event)
             if after is not None:
-                # The sum first: an interrupt between the two lines then costs too much, not too little.
+                # The sum first: after an interrupt between the two lines the ledger states too much, not too
+                # little.
                 self._spent = after
                 self._events.append(event)
                 return
@@ -213,7 +245,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         )
 
     def mark_seeded(self, reason: str) -> None:
-        """Say for good that the randomness could be repeated, and why; a first reason stays.
+        """Mark, for good, that the randomness could be repeated, and why; the first reason is kept.
 
         >>> ledger = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
         >>> ledger.mark_seeded("seed 0")
@@ -224,7 +256,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         self._seeded = self._seeded or reason
 
     def statement(self, delta: Real | None = None) -> str:
-        """Return what is promised, in plain words. delta is the budget's own, or at most 1/n^2, unless given.
+        """Return the guarantee in plain words. The default delta is the budget's own, or at most 1/n^2.
 
         >>> print(Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9).statement().splitlines()[0])
         Protected: one record of 9 (a public number); neighbouring tables differ by replacing one record.
@@ -249,7 +281,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
 
     @classmethod
     def from_json(cls, text: str) -> "Ledger":
-        """Return the ledger that to_json wrote; refuse it if anything is unknown, missing or does not add up.
+        """Read what to_json wrote; refuses anything unknown or missing, and totals that do not add up.
 
         Totals are recomputed from the events, which catches mistakes and careless edits; it is no signature.
 
@@ -291,8 +323,8 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         return Ledger.from_json, (self.to_json(),)
 
     def __copy__(self) -> "Ledger":
-        # A copy stands alone, and says no less than this one while that is charged: totals before events, and
-        # what is spent and the seed, which this one sets first, after them.
+        # A copy is independent. If this ledger is charged meanwhile, the copy must not state less: it copies
+        # totals before events, and the spent sum and the seed, which this ledger sets first, after them.
         copied: Ledger = object.__new__(Ledger)
         copied._budget, copied._neighbors, copied._n = self._budget, self._neighbors, self._n
         copied._unit, copied._numerics, copied._generator = self._unit, self._numerics, self._generator
@@ -323,10 +355,10 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
         }
 
     def _spent_with(self, *events: Event) -> Enclosure | None:
-        """Return what is spent with these events more, or None if that passes the budget: an exact decision.
+        """Return what is spent after these further events, or None if that exceeds the budget. Exact.
 
-        Integers that enclose the sum decide, at a cost that does not grow with the events before; where they
-        cannot (a budget used up to the last bit, advanced composition, a delta), the total itself does.
+        Integers that enclose the sum decide, in time that does not grow with the number of events. If they
+        cannot (a budget used up to the last bit, advanced composition, a delta), the exact total decides.
         """
         spent, adds_up = self._spent, True
         for event in events:
@@ -375,7 +407,7 @@ fit the budget: epsilon would be 2.0 of 1.0, 0.0 spent before
 
 
 def check_text(name: str, text: Any) -> None:
-    """Refuse what is not one line of printable text.
+    """Refuse anything but one line of printable text.
 
     >>> check_text("unit", "record")
     """

@@ -1,4 +1,4 @@
-"""Looks: what a run does with the private counts and what it may spend on it, before any data.
+"""Looks: the planned uses of the private counts by a run, and their shares of the budget, before any data.
 
 A run is a list of looks. Statements, plans, the rounds and the checks of checkpoints read that list; nothing
 else derives what a run charges.
@@ -20,12 +20,11 @@ Step: TypeAlias = Literal["shot", "select", "measure", "draw"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Look(Event):
-    """One kind of use of the private counts, `per_round` times in each of its rounds, with its largest cost.
+    """A use of the private counts, made `per_round` times in each of its rounds, with its maximum cost.
 
-    how: the noise, or the kind of selection. share: of one look; rho or epsilon of noise, as its family is
-    paid, and the epsilon of a selection. changed: how many counts a record changes by one. size: how many
-    counts are measured, or how many candidates there are; 1 until it is known. own_delta: what the event has
-    of its own.
+    how: the noise family, or the event type of a selection. share: of one look; the rho or epsilon of noise
+    (whichever its family uses), and the epsilon of a selection. changed: how many counts one record changes
+    by one. size: the number of counts or candidates; 1 until it is known. own_delta: the event's own delta.
 
     >>> look = Look("measure", NoiseFamily(2), Fraction(1, 4), range(1, 3), changed=2, size=6)
     >>> look.event(at_most=1), look.rho, look.variance()
@@ -43,6 +42,7 @@ class Look(Event):
     count: int = field(init=False)
 
     kind: ClassVar[str] = "planned"
+    charged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Count the looks."""
@@ -50,27 +50,27 @@ class Look(Event):
 
     @property
     def noise(self) -> NoiseFamily | None:
-        """The noise; None of a selection."""
+        """The noise; None for a selection."""
         return self.how if isinstance(self.how, NoiseFamily) else None
 
     @property
     def mechanism(self) -> str:
-        """The name of the mechanism, as in events."""
+        """The name of the mechanism, as used by events."""
         return self.how.name if isinstance(self.how, NoiseFamily) else self.how.kind
 
     @property
     def cost_of_one(self) -> Cost:
-        """The most that one such look costs."""
+        """The maximum cost of one such look."""
         return self.how.cost_of_share(self.share)._replace(delta=self.own_delta)
 
     def of_size(self, size: int, changed: int | None = None) -> Look:
-        """The same look at other sizes."""
+        """The same look with other sizes."""
         return dataclasses.replace(self, size=size, changed=self.changed if changed is None else changed)
 
     def event(self, at_most: int = 1) -> Event:
-        """The event that is charged: of one measurement, or of all selections of a round.
+        """The event to charge: for one measurement, or for all selections of a round.
 
-        at_most: how many records of a unit enter.
+        at_most: the maximum number of records of a unit.
         """
         if not isinstance(self.how, NoiseFamily):
             return self.how(self.share, self.size, count=self.per_round)
@@ -96,7 +96,7 @@ class Look(Event):
         return self.how.argument(self.share)
 
     def check_scale(self, at_most: int = 1) -> None:
-        """Refuse a share whose noise is more than can be drawn."""
+        """Refuse a share so small that its noise cannot be drawn."""
         if self.noise is not None and (scale := self.scale(at_most)) > LARGEST_DRAWN_SCALE:
             raise ValueError(
                 f"budget must be enough for one round: noise of scale {scale:.3g} drowns any count"

@@ -1,8 +1,8 @@
-"""The one family of noise: what a share of the budget buys, what it costs, and the law of a noisy count.
+"""The family of noises: their scale for a share of the budget, their cost, and their distribution.
 
-Order 1 is Laplace noise, paid in epsilon by the L1 sensitivity; order 2 is Gaussian noise, paid in rho by the
-squared L2 sensitivity. Nothing is drawn here: `privmw/mechanisms/noise.py` draws the discrete forms. Another
-noise that the curator adds takes its event (events.py), an order here and its sampler there.
+Order 1 is Laplace noise, whose epsilon depends on the L1 sensitivity; order 2 is Gaussian noise, whose rho
+depends on the squared L2 sensitivity. Nothing is drawn here: `privmw/mechanisms/noise.py` draws the discrete
+forms with the sampler named after their event's kind.
 """
 
 from __future__ import annotations
@@ -11,28 +11,105 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from privmw.secrecy import shown
 
-from .calibration import scale_for_epsilon, sigma_for_rho
-from .events import Cost, DiscreteGaussian, DiscreteLaplace, Event
-from .rounding import Real, finite
+from .conversion import scale_for_epsilon, sigma_for_rho
+from .events import Cost, Event
+from .rounding import Real, finite, positive, positive_integer, sqrt_up
 
 Order: TypeAlias = Literal[1, 2]
+_Number = TypeVar("_Number", int, float, Fraction)
+
+LARGEST_DRAWN_SCALE = 2.0**40  # the limit of csrc/draw; noise then stays below 2^52
+LARGEST_SCALE, LEAST_SCALE = 2.0**62, 2.0**-62  # for counts that were measured elsewhere
+LEAST_VARIANCE = 1e-100  # so small a noise never changes an integer; its inverse is finite
+SUMMED = 1e4  # sums are used for discrete Gaussians up to this sigma, above it a rounded Gaussian
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussian(Event):
+    """Discrete Gaussian noise on size integers: rho = l2_sensitivity^2 / (2 sigma^2), no pure guarantee.
+
+    The sensitivity is given by its square, an integer for counts: 1 for a cell, 2 for a marginal when a
+    record is replaced. A float root such as sqrt(2) would not be exact; square_l2_sensitivity converts one.
+
+    >>> DiscreteGaussian(sigma=2, l2_sensitivity_squared=2, size=6).rho
+    0.25
+    """
+
+    sigma: Real
+    l2_sensitivity_squared: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-gaussian"
+
+    def __post_init__(self) -> None:
+        self._keep(sigma=positive("sigma", self.sigma))
+        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """The L2 sensitivity itself, rounded up."""
+        return sqrt_up(Fraction(self.l2_sensitivity_squared))
+
+    @property
+    def scale(self) -> Real:
+        """Sigma, under the name that all noise events share."""
+        return self.sigma
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity in the cost: the squared L2 sensitivity."""
+        return self.l2_sensitivity_squared
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        return Cost(Fraction(self.l2_sensitivity_squared) / (2 * Fraction(self.sigma) ** 2), None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteLaplace(Event):
+    """Discrete Laplace noise on size integer counts: epsilon = l1_sensitivity / scale, rho = epsilon^2 / 2.
+
+    >>> DiscreteLaplace(scale=4, l1_sensitivity=2, size=6).epsilon
+    0.5
+    """
+
+    scale: Real
+    l1_sensitivity: Real
+    size: int = 1
+    count: int = 1
+
+    kind: ClassVar[str] = "discrete-laplace"
+
+    def __post_init__(self) -> None:
+        self._keep(scale=positive("scale", self.scale))
+        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+
+    @property
+    def cost_of_one(self) -> Cost:
+        """The exact cost of one run."""
+        return Cost.pure(Fraction(self.l1_sensitivity) / Fraction(self.scale))
+
+    @property
+    def sensitivity(self) -> Real:
+        """The sensitivity in the cost: the L1 sensitivity."""
+        return self.l1_sensitivity
+
+
 NoiseEvent: TypeAlias = DiscreteLaplace | DiscreteGaussian
-_Exact = TypeVar("_Exact", int, Fraction)
-
-LARGEST_DRAWN_SCALE = 2.0**40  # of csrc/draw, whose noise then stays below 2^52
-LARGEST_SCALE, LEAST_SCALE = 2.0**62, 2.0**-62  # of counts measured elsewhere
-LEAST_VARIANCE = 1e-100  # noise this small never shows in an integer; its inverse stays finite
-SUMMED = 1e4  # sigma up to which a discrete Gaussian is summed; beyond, rounding a Gaussian is as good
 
 
-def of_unit(sensitivity: _Exact, at_most: int, order: Order = 1) -> _Exact:
-    """The L1 (order 1) or squared L2 (order 2) sensitivity to a unit, from that to a record.
+def of_unit(sensitivity: _Number, at_most: int, order: Order = 1) -> _Number:
+    """The L1 (order 1) or squared L2 (order 2) sensitivity to a unit, given the sensitivity to a record.
 
     A unit of m records changes values m times one after another: L1 grows by m, the squared L2 by m^2.
 
@@ -45,7 +122,7 @@ def of_unit(sensitivity: _Exact, at_most: int, order: Order = 1) -> _Exact:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFamily:
-    """Noise of every scale: discrete as the curator adds it, continuous as other systems do.
+    """Noise of any scale: discrete noise, which the curator adds, or continuous noise of other systems.
 
     order: 1 for Laplace, 2 for Gaussian. form: "residual" is the noise of `ResidualGaussian` events.
 
@@ -63,27 +140,35 @@ class NoiseFamily:
         return shape if self.form == "continuous" else f"{self.form}-{shape}"
 
     @property
+    def words(self) -> str:
+        """The name in reports, such as "discrete Laplace noise"."""
+        return (
+            self.name.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
+            + " noise"
+        )
+
+    @property
     def unit(self) -> Literal["rho", "epsilon"]:
-        """What a share of this noise is counted in, and the argument of `Curator.measure`."""
+        """The unit of a share of this noise ("rho" or "epsilon"), an argument name of `Curator.measure`."""
         return "epsilon" if self.order == 1 else "rho"
 
     @property
     def heavy_tailed(self) -> bool:
-        """Whether its tails are heavier than a Gaussian's."""
+        """True if its tails are heavier than a Gaussian's."""
         return self.order == 1
 
     @property
     def precision_power(self) -> int:
-        """The inverse variance of this noise grows with this power of its share."""
+        """The power of the share to which the inverse variance is proportional."""
         return 2 // self.order
 
     @property
     def event_type(self) -> type[NoiseEvent]:
-        """The events of this noise where it is discrete."""
+        """The event type of the discrete form of this noise."""
         return DiscreteLaplace if self.order == 1 else DiscreteGaussian
 
-    def sensitivity(self, changed: _Exact, at_most: int = 1) -> _Exact:
-        """The L1, or squared L2, sensitivity of counts of which one record changes `changed` by one.
+    def sensitivity(self, changed: _Number, at_most: int = 1) -> _Number:
+        """The L1, or squared L2, sensitivity of counts if one record changes `changed` of them by one.
 
         >>> DISCRETE_LAPLACE.sensitivity(2, at_most=3), DISCRETE_GAUSSIAN.sensitivity(2, at_most=3)
         (6, 18)
@@ -91,11 +176,11 @@ class NoiseFamily:
         return of_unit(changed, at_most, self.order)
 
     def scale(self, share: Real, sensitivity: Real) -> float:
-        """The smallest scale (sigma of a Gaussian) that a share pays for."""
+        """The smallest scale (sigma of a Gaussian) whose cost is within a share."""
         return scale_for_epsilon(share, sensitivity) if self.order == 1 else sigma_for_rho(share, sensitivity)
 
     def cost_of_share(self, share: Fraction) -> Cost:
-        """The most that noise bought with a share costs; Gaussian noise has no pure epsilon."""
+        """The maximum cost of noise for a share; Gaussian noise has no pure epsilon."""
         return Cost.pure(share) if self.order == 1 else Cost(share, None)
 
     def event(self, scale: Real, sensitivity: Real, size: int) -> NoiseEvent:
@@ -103,9 +188,10 @@ class NoiseFamily:
         return self.event_type(scale, sensitivity, size)
 
     def of_sum(self, variance: float) -> NoiseDistribution | None:
-        """The distribution of a sum of several draws, by its variance; None where it has no name.
+        """The distribution of a sum of several draws with this variance; None if it is not in a family.
 
-        Gaussians, discrete ones nearly, add up to a Gaussian; Laplace noise does not to Laplace noise.
+        A sum of Gaussians is Gaussian (of discrete ones, nearly); a sum of Laplace noises is not Laplace
+        noise.
         """
         return None if self.heavy_tailed else make_noise("gaussian", math.sqrt(variance))
 
@@ -120,8 +206,8 @@ class NoiseFamily:
 
 DISCRETE_GAUSSIAN, DISCRETE_LAPLACE = NoiseFamily(2), NoiseFamily(1)
 RESIDUAL_GAUSSIAN = NoiseFamily(2, "residual")
-# The noises that the curator adds, by name in the order in which files number them, and by the unit of their
-# share; and all noises by name.
+# The noises that the curator adds, by name (in the order by which files number them) and by the unit of their
+# share; then all noises by name.
 MEASURED = {family.name: family for family in (DISCRETE_GAUSSIAN, DISCRETE_LAPLACE)}
 PAID_IN = {family.unit: family for family in MEASURED.values()}
 NOISES = {
@@ -144,7 +230,7 @@ class NoiseDistribution:
     scale: float
 
     def __post_init__(self) -> None:
-        """Refuse scales without a variance."""
+        """Refuse scales whose variance is not positive and finite."""
         scale = finite("scale", self.scale)
         if not 0 < scale <= LARGEST_SCALE:
             raise ValueError(f"scale ({scale}) must be above 0 and at most 2^62")
@@ -159,8 +245,8 @@ class NoiseDistribution:
     def variance(self) -> float:
         """The variance of one noisy count.
 
-        Of a discrete Gaussian sigma squared, which is more by less than 1e-6 of it from sigma 1 on; of a
-        discrete Laplace distribution 2 p / (1 - p)^2 with p = exp(-1 / scale).
+        For a discrete Gaussian this is sigma squared, an upper bound within a relative 1e-6 from sigma 1 on;
+        for a discrete Laplace distribution it is 2 p / (1 - p)^2 with p = exp(-1 / scale).
 
         >>> round(make_noise("discrete-laplace", 2).variance, 6)
         7.835396
@@ -173,7 +259,7 @@ class NoiseDistribution:
         return max(2 * math.exp(exponent) / math.expm1(exponent) ** 2, LEAST_VARIANCE)
 
     def quantile(self, probability: float, tail: float) -> float:
-        """The least value that a draw stays at or below with this probability, which is 1 - tail."""
+        """The least value that is at least a draw with this probability, which is 1 - tail."""
         continuous = self.family.form == "continuous"
         if self.family.order == 2:
             if continuous:
@@ -186,7 +272,7 @@ class NoiseDistribution:
         return self.scale * math.log(2 * probability)
 
     def above(self, count: int, confidence: float) -> float:
-        """The least value that `count` draws all stay below with this probability."""
+        """The least value that is at least all of `count` draws with this probability."""
         step = 0 if self.family.form == "continuous" else 1
         return self.quantile(*_of_each(count, confidence)) + step
 
@@ -209,7 +295,7 @@ def make_noise(name: object, scale: float) -> NoiseDistribution:
 
 
 def family_of_event(event: Event) -> NoiseFamily:
-    """The noise that a measurement's event says was added.
+    """The noise family of a measurement's event.
 
     >>> family_of_event(DiscreteGaussian(sigma=2.0, l2_sensitivity_squared=1)).name
     'discrete-gaussian'
@@ -218,7 +304,7 @@ def family_of_event(event: Event) -> NoiseFamily:
 
 
 def noise_of_event(event: Event) -> NoiseDistribution:
-    """The distribution of the noise that a measurement's event says was added.
+    """The noise distribution of a measurement's event.
 
     >>> noise_of_event(DiscreteGaussian(sigma=2.0, l2_sensitivity_squared=1)).scale
     2.0
@@ -228,7 +314,7 @@ def noise_of_event(event: Event) -> NoiseDistribution:
 
 
 def noise_for(*, rho: Real | None, epsilon: Real | None) -> tuple[NoiseFamily, Real]:
-    """The discrete noise that a share in rho, or in epsilon, pays for; and that share.
+    """The discrete noise of a share in rho or in epsilon, and the share itself.
 
     >>> noise_for(rho=None, epsilon=0.5)
     (NoiseFamily(order=1, form='discrete'), 0.5)
@@ -241,7 +327,7 @@ def noise_for(*, rho: Real | None, epsilon: Real | None) -> tuple[NoiseFamily, R
 
 
 def _of_each(count: int, confidence: float) -> tuple[float, float]:
-    """The probability with which each of `count` draws must stay below so that all do, and its complement."""
+    """The probability p of one of `count` independent events that all occur with `confidence`; and 1 - p."""
     exponent = math.log(confidence) / count
     return math.exp(exponent), -math.expm1(exponent)
 

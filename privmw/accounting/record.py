@@ -15,42 +15,14 @@ from typing import Any
 from privmw.secrecy import shown
 
 from .budget import Budget
-from .composition import Parallel, Sequential
-from .events import (
-    Cost,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    ExponentialMechanism,
-    Neighbors,
-    PermuteAndFlip,
-    RandomizedResponse,
-    ReportNoisyMax,
-    ThresholdedLaplace,
-)
-from .residual_gaussian import ResidualGaussian
+from .events import KINDS, Cost, Event, Neighbors
 from .rounding import positive_integer
-
-_KINDS: dict[str, type[Event]] = {
-    kind.kind: kind
-    for kind in (
-        PermuteAndFlip,
-        ExponentialMechanism,
-        ReportNoisyMax,
-        DiscreteGaussian,
-        DiscreteLaplace,
-        ThresholdedLaplace,
-        RandomizedResponse,
-        ResidualGaussian,
-        Sequential,
-        Parallel,
-    )
-}
 
 
 def write_event(event: Event) -> dict[str, Any]:
     """Return event as JSON values.
 
+    >>> from privmw.accounting import PermuteAndFlip
     >>> write_event(PermuteAndFlip(Fraction(1, 3), candidates=5))
     {'kind': 'permute-and-flip', 'epsilon': '1/3', 'candidates': 5, 'count': 1}
     """
@@ -63,12 +35,12 @@ def read_event(record: object) -> Event:
     >>> read_event({"kind": "permute-and-flip", "epsilon": "1/3", "candidates": 5, "count": 1})
     PermuteAndFlip(epsilon=Fraction(1, 3), candidates=5, count=1)
     """
-    if not isinstance(record, dict) or record.get("kind") not in _KINDS:
+    if not isinstance(record, dict) or record.get("kind") not in KINDS:
         kind = record.get("kind") if isinstance(record, dict) else record
-        raise ValueError(f"kind ({shown(kind)}) must be one of {', '.join(_KINDS)}")
+        raise ValueError(f"kind ({shown(kind)}) must be one of {', '.join(KINDS)}")
     values = {name: _read(name, value) for name, value in record.items() if name != "kind"}
-    event = _KINDS[record["kind"]](**values)
-    # A parameter left out would silently take its default: a count of 1, say.
+    event = KINDS[record["kind"]](**values)
+    # A missing parameter would silently take its default, such as a count of 1.
     if event.parameters().keys() != values.keys():
         raise ValueError(f"{event.kind} must have the parameters {', '.join(event.parameters())}")
     return event
@@ -82,7 +54,7 @@ def write_budget(budget: Budget) -> dict[str, Any]:
     """
     record = {name: _write(value) for name, value in asdict(budget).items()}
     if budget.event_delta == 0:
-        del record["event_delta"]  # as in files that are older than it
+        del record["event_delta"]  # older files do not have it
     return record
 
 

@@ -1,8 +1,8 @@
-"""The event of residual noise: one shot at the interactions of many marginals, charged jointly.
+"""The event of residual noise: the interactions of many marginals, measured at once and charged jointly.
 
-A look at the attributes S publishes the part of their table x that no smaller table has: integer contrasts
-of x + z, z discrete Gaussian. They determine P_S (x + z) and nothing else, P_S = kron of (I - 11'/n_i). The
-proof of what is charged here is docs/proofs/residual_noise.md. This room sees sizes and scales, no data.
+A look at the attributes S publishes the part of their table x that no smaller table determines: integer
+contrasts of x + z, z discrete Gaussian. They determine P_S (x + z) and nothing else, P_S = kron of (I -
+11'/n_i). The proof of the cost is docs/proofs/residual_noise.md. This module sees sizes and scales, no data.
 """
 
 import math
@@ -23,8 +23,8 @@ from .rounding import Real, float_up, positive, positive_integer
 from .worst_difference import worst_difference
 
 _LARGEST_TABLE = 2**31  # cells
-_LARGEST_ORDER = 6  # then no contrast of counts below 2^53 leaves 64 bits
-_MOST_ATTRIBUTES = 1_289  # then a number of 62 bits names any look
+_LARGEST_ORDER = 6  # so that contrasts of counts below 2^53 fit 64 bits
+_MOST_ATTRIBUTES = 1_289  # so that every look has a number of 62 bits
 _PI = 3.141592653589793  # just below pi
 _LARGEST_SIGMA = 2**500  # its square is a float
 _STEP = 64  # exponents are rounded to 64ths
@@ -32,10 +32,11 @@ _STEP = 64  # exponents are rounded to 64ths
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ResidualGaussian(Event):
-    """Residual noise on all looks of one shot: rho is the worst over all ways in which two records differ.
+    """Residual noise on all looks of one shot; rho is the maximum over all ways in which two records differ.
 
-    sizes: of the domain's attributes. looks: the attributes of each, by position. sigmas: of the noise of
-    each. at_most: how many records a unit has. Needs REPLACE_ONE. Its delta is the lattice term.
+    sizes: sizes of the domain's attributes. looks: the attributes of each look, by position. sigmas: the
+    noise of each look. at_most: the maximum number of records of a unit. Requires REPLACE_ONE. Its delta is
+    the lattice term.
 
     >>> event = ResidualGaussian((2, 3), ((0,), (0, 1)), (10.0, 10.0))
     >>> event.rho, event.delta < 1e-80
@@ -49,10 +50,10 @@ class ResidualGaussian(Event):
     count: int = 1
 
     kind: ClassVar[str] = "residual-gaussian"
-    needs_public_n: ClassVar[bool] = True  # shows no total, and costs what a pair of records does
+    needs_public_n: ClassVar[bool] = True  # it shows no total, and its cost is that of a pair of records
 
     def __post_init__(self) -> None:
-        """Refuse parameters that mean nothing, and scales below which there is no bound."""
+        """Validate the parameters; refuse scales so small that there is no bound."""
         sizes = tuple(map(int, _several("sizes", self.sizes, numbers.Integral, "an integer")))
         looks = tuple(_look(look, sizes) for look in _several("looks", self.looks))
         sigmas = tuple(
@@ -78,7 +79,7 @@ class ResidualGaussian(Event):
 
     @property
     def size(self) -> int:
-        """How many integers one run publishes: the contrasts of all looks."""
+        """The number of integers that one run publishes: the contrasts of all looks."""
         return sum(math.prod(self.sizes[a] - 1 for a in look) for look in self.looks)
 
     @property
@@ -89,9 +90,9 @@ class ResidualGaussian(Event):
         worst = worst_difference(self.sizes, self.looks, self.sigmas)
         return Cost(RESIDUAL_GAUSSIAN.sensitivity(worst, self.at_most), None, delta)
 
-    # Tuples of thousands of looks: equal objects and hashes are asked for at every charge.
+    # The tuples can have thousands of looks, and every charge compares and hashes events.
     def __hash__(self) -> int:
-        """Hash a part; equality decides."""
+        """Hash some of the parameters; equality compares all."""
         return hash((self.sizes, len(self.looks), self.sigmas[:8], self.at_most, self.count))
 
     def __eq__(self, other: object) -> bool:
@@ -110,7 +111,7 @@ class ResidualGaussian(Event):
 def lattice_term(
     sizes: Sequence[int], looks: Sequence[Sequence[int]], sigmas: Sequence[Real]
 ) -> Fraction | None:
-    """Return an upper bound of the delta of residual noise; None where none is proved.
+    """Return an upper bound of the delta of residual noise; None if no bound is proved.
 
     A look at k attributes of N cells has, for each of them, N / n_i fibres, and
 
@@ -132,7 +133,7 @@ def lattice_term(
         for size in shape:
             # 1e-12 covers the roundings of this line: the exponent is rounded down.
             step = math.floor(2 * _PI**2 * square / (len(shape) * size) * _STEP * (1 - 1e-12))
-            step = min(step, 740 * _STEP)  # exp of less is below every float
+            step = min(step, 740 * _STEP)  # exp of a smaller exponent underflows
             fibres[step] = fibres.get(step, 0) + cells // size
     total = Fraction(0)
     for step, count in fibres.items():
@@ -148,12 +149,12 @@ def _excess(step: int) -> Fraction:
     with localcontext(Context(prec=30)) as context:
         context.rounding = ROUND_CEILING
         e = min(Fraction(float_up(Fraction((Decimal(-step) / _STEP).exp().next_plus()))), Fraction(9, 10))
-    # Floats, rounded up: a sum of thousands of them stays short.
+    # Floats, rounded up: the exact sum of thousands of them is a short fraction.
     return Fraction(float_up(2 * e / (1 - e**3)))
 
 
 def _several(name: str, values: Any, kind: type | None = None, requirement: str = "") -> tuple[Any, ...]:
-    """The values of a tuple that is not empty: positive numbers of a kind, if one is said."""
+    """Validate a tuple: not empty, and positive numbers of `kind` if one is given."""
     expect(name, values, tuple | list, "a tuple", quote=False)
     if not values:
         raise ValueError(f"{name} (()) must not be empty")

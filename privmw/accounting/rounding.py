@@ -1,8 +1,8 @@
-"""Numbers that may be claimed: exact rationals, and floats rounded in a stated direction.
+"""Numbers in privacy guarantees: exact rationals, and floats rounded in a stated direction.
 
-Every int, float and Fraction is a rational number, so costs are added and compared as Fractions and nothing
-is lost. A float appears only at the edge, for the reader: costs are rounded up, parameters towards privacy.
-This room knows no budget, event or ledger.
+Every int, float and Fraction is a rational number, so costs are added and compared exactly, as Fractions.
+Floats are used for output only: costs are rounded up, parameters towards more privacy. This module knows no
+budget, event or ledger.
 """
 
 import math
@@ -21,13 +21,13 @@ SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 
 def finite(name: str, value: Any) -> Real:
-    """Return value as a plain int, float or Fraction, unchanged in size; refuse what is not a finite number.
+    """Return value as a plain int, float or Fraction of equal value; refuse anything but a finite number.
 
     >>> finite("epsilon", 0.5)
     0.5
     """
     if type(value) is float and math.isfinite(value):
-        return value  # nearly all are: the questions below take microseconds
+        return value  # the usual case; the checks below take microseconds
     # A bool is an int to Python; as an epsilon it is a mistake. numpy integers would overflow in a Fraction.
     expect(name, value, isinstance(value, numbers.Real) and not isinstance(value, bool), "a number")
     if isinstance(value, numbers.Integral):
@@ -71,7 +71,7 @@ def positive_integer(name: str, value: Any) -> int:
 def probability(name: str, value: object, *, zero: bool = False) -> float:
     """Return value as a float in (0, 1), or [0, 1) if zero is allowed; a Fraction is rounded down.
 
-    A smaller delta is a stronger demand, so rounding down is safe wherever delta is asked for.
+    A smaller delta is a stronger requirement, so rounding down is safe for a requested delta.
 
     >>> probability("delta", 1)
     Traceback (most recent call last):
@@ -136,10 +136,10 @@ def sqrt_up(value: Fraction) -> float:
 def largest_float(
     holds: Callable[[float], bool], low: float, high: float, guess: float | None = None
 ) -> float:
-    """Return the largest float in [low, high] for which holds is true, given that it turns false only once.
+    """Return the largest float in [low, high] for which `holds` is true; it must turn false only once.
 
     Positive floats are ordered as their bit patterns, so at most 64 halvings decide, or, from a good guess, a
-    few steps of doubled length. low is returned unasked.
+    few steps of doubled length. low is returned without calling `holds` on it.
 
     >>> largest_float(lambda x: x * x <= 2.0, 1.0, 2.0)
     1.414213562373095

@@ -1,7 +1,7 @@
-"""What a ledger or an account promises, in plain words for someone who is not an expert.
+"""The guarantee of a ledger or an account in plain words, for readers who are not experts.
 
-Every number shown is rounded up in its sixth digit, so that the words never claim more than was proved. A
-float is read as the short decimal it is written as: a delta of 1e-9 is shown so.
+Every number shown is rounded up in its sixth digit, so that the text never claims more than was proved. A
+float is shown as its shortest decimal: a delta of 1e-9 as 1e-9.
 """
 
 import math
@@ -28,10 +28,10 @@ _NOTIONS = {
 
 
 class Protected(NamedTuple):
-    """What is protected, one at a time, as a ledger names it.
+    """The unit of privacy, as a ledger names it.
 
-    name: such as "household". change: how neighbouring tables differ in one. counted: what n is the number
-    of, which is not of units where a unit has several records.
+    name: such as "household". change: how neighbouring tables differ in one unit. counted: what n counts; if
+    a unit has several records, n counts records.
 
     >>> Protected("person", "replacing one person", "persons").counted
     'persons'
@@ -78,7 +78,7 @@ def unit_size(unit: str) -> int:
 
 
 def usual_delta(ledger: "Ledger") -> float:
-    """Return the budget's own delta; else none for pure DP, or the papers' 1/n^2, at most 1e-6.
+    """Return the budget's own delta; otherwise 0 for pure DP, or the papers' 1/n^2, at most 1e-6.
 
     >>> from privmw.accounting import Budget, Ledger
     >>> usual_delta(Ledger(Budget.zcdp(0.1), Neighbors.REPLACE_ONE, n=100_000))
@@ -111,7 +111,7 @@ def state(ledger: "Ledger", delta: float) -> str:
         f"Numerics: {ledger.numerics}.",
         f"Randomness: {ledger.generator}.",
     ]
-    # Publishing one unit picked at random is (0, 1/n)-DP, if n counts units; there may be fewer units.
+    # If n counts units, publishing one unit at random is (0, 1/n)-DP; there may be fewer units than records.
     if delta * ledger.n > 1:
         lines.append(
             f"WARNING: delta is above 1/n = {show(float_up(Fraction(1, ledger.n)))}. Simply publishing one "
@@ -119,14 +119,14 @@ def state(ledger: "Ledger", delta: float) -> str:
         )
     if not ledger.for_release:
         lines.append(
-            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Whoever knows or guesses the "
-            "seed can take the noise away, and nothing above protects against them."
+            f"NOT FOR RELEASE: the randomness was seeded ({ledger.seeded}). Anyone who knows or guesses "
+            "the seed can remove the noise; nothing above protects against them."
         )
     return "\n".join(lines)
 
 
 def state_account(account: "Account", delta: float | None) -> str:
-    """Return what all runs of an account promise together; delta is the limit's own unless given.
+    """Return the guarantee of all runs of an account together; delta is the limit's own unless given.
 
     >>> import tempfile
     >>> from privmw.accounting import Account, Budget
@@ -169,12 +169,12 @@ def _notion(budget: Budget, delta: Fraction) -> str:
 
 
 def _own(budget: Budget, delta: Fraction) -> str:
-    """The deltas of events, where they are no part of the delta that the notion has anyway."""
+    """The deltas of events, if they are not part of the notion's own delta."""
     return f" and delta = {show(float_up(delta))}" if delta and budget.unit == "rho" else ""
 
 
 def _goal(budget: Budget) -> str:
-    """The epsilon and delta that a budget of zCDP was made for, if any."""
+    """The (epsilon, delta) from which a zCDP budget was computed, if any."""
     if budget.unit != "rho" or budget.epsilon is None or budget.delta is None:
         return ""
     return f" (epsilon = {show(float_up(Fraction(budget.epsilon)))} at delta = {show(budget.delta)})"
@@ -195,11 +195,11 @@ def _spending(ledger: "Ledger") -> str:
 
 
 def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
-    """What holds where results decided how much was spent: the budget is a filter, the total no odometer."""
+    """The guarantee if results decided how much was spent: that of the budget, not of the total."""
     budget, aside = ledger.budget, Fraction(ledger.budget.event_delta)
     spent = budget.spent(ledger.total) or Fraction(0)
     used_up = spent == budget.limit and ledger.total.delta == aside
-    # Pure costs add up outcome by outcome, however they were chosen.
+    # Pure costs add up per outcome, even if later ones were chosen by earlier outcomes.
     if budget.is_pure or spent == 0 or used_up:
         return []
     whole = f"{budget.unit} = {show(float_up(budget.limit))}{_own(budget, aside)}"

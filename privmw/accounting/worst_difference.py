@@ -1,16 +1,16 @@
-"""How far residual looks can be moved by replacing one record: the worst over all pairs of records.
+"""The sensitivity of residual looks to replacing one record: the maximum over all pairs of records.
 
 Two records that differ exactly on the attributes T move P_S x by 2 (p_S - prod over i in S of a_i) in squared
 norm, p_S = prod (1 - 1/n_i), a_i = -1/n_i for i in T, else 1 - 1/n_i. So with w_S = 1 / sigma_S^2
 
     rho = max over T of sum over S of w_S / N_S (prod (n_i - 1) - prod b_i(T)),   b_i = -1 in T, n_i - 1 else:
 
-integers but for w_S / N_S, which is rounded up to a multiple of 2^-shift. From there on all sums are exact
-integers of 64 bits, so every machine states the same cost. Up to 20 attributes all sets T are enumerated.
-Beyond, the least of G(T) = sum of t_S prod b_i(T) is bounded from below: if G = sum over A of g_A, where g_A
-looks at the attributes of A only, then G >= sum of the least g_A, and any parts that add up to at most G will
-do. The parts belong to the largest looks, and are improved by sending what they say about common subsets to
-and fro (dual ascent on the linear relaxation): a few percent remain open.
+where all but w_S / N_S are integers; that is rounded up to a multiple of 2^-shift. After that all sums are
+exact 64-bit integers, so every machine states the same cost. Up to 20 attributes all sets T are enumerated.
+For more attributes, the minimum of G(T) = sum of t_S prod b_i(T) is bounded from below: if G = sum over A of
+g_A, where g_A depends on the attributes of A only, then G >= sum of min g_A, and any parts with a sum of at
+most G are valid. There is one part per maximal look, and the parts are improved by exchanging their values on
+common subsets (dual ascent on the linear relaxation). A gap of a few percent remains.
 """
 
 import math
@@ -26,13 +26,13 @@ from .rounding import Real
 Int64s: TypeAlias = npt.NDArray[np.int64]
 MOST_ENUMERATED = 20  # attributes: 2^20 sets T
 _LARGEST_SUM = 2**60
-_MOST_SEARCH_SWEEPS, _SEARCH_WORK = 200, 2**26  # at most so many sweeps; fewer where each takes long
+_MOST_SEARCH_SWEEPS, _SEARCH_WORK = 200, 2**26  # fewer sweeps if each takes long
 
 
 def worst_difference(
     sizes: Sequence[int], looks: Sequence[Sequence[int]], sigmas: Sequence[Real]
 ) -> Fraction:
-    """Return the rho of looks, as an upper bound; exact to a part in 10^6 or better up to 20 attributes.
+    """Return an upper bound of the rho of looks, within a relative 1e-6 for up to 20 attributes.
 
     >>> worst_difference([2, 2], [(0,), (1,), (0, 1)], [1, 1, 1]) >= 1
     True
@@ -69,7 +69,7 @@ def _weights(
 def _least_by_enumeration(
     sizes: Sequence[int], involved: Sequence[int], looks: Sequence[Sequence[int]], weights: Sequence[int]
 ) -> int:
-    """The least sum of t_S prod b_i(T) over all sets T: a transform in place, attribute by attribute."""
+    """The minimum of sum of t_S prod b_i(T) over all T: an in-place transform, attribute by attribute."""
     bit = {a: 1 << i for i, a in enumerate(involved)}
     sums = np.zeros(1 << len(involved), np.int64)
     for look, weight in zip(looks, weights, strict=True):
@@ -83,7 +83,7 @@ def _least_by_enumeration(
 
 
 class _Parts:
-    """The parts of all largest looks of one order: a row each, a column for each set T of its attributes.
+    """The parts of all maximal looks of one order: one row per look, one column per set T of its attributes.
 
     Column q is where the i-th attribute is *not* in T for every bit i of q.
     """
@@ -103,14 +103,14 @@ class _Parts:
         return float(np.abs(self.values).reshape(len(self.rows), -1).max(axis=1).sum(dtype=np.float64))
 
     def least(self, places: Sequence[int]) -> Int64s:
-        """For each column of a subset, the least over all columns that agree with it."""
+        """For each column of a subset, the minimum over all columns that agree with it."""
         beside = tuple(place + 1 for place in range(self.order) if place not in places)
         least: Int64s = self.values.min(axis=beside)
         return least.reshape(len(self.rows), -1)
 
 
 def _least_by_parts(sizes: Sequence[int], looks: Sequence[Sequence[int]], weights: Sequence[int]) -> int:
-    """A lower bound of the least sum of t_S prod b_i(T): sum of the least of parts that add up to it."""
+    """A lower bound of the minimum of sum of t_S prod b_i(T): the sum of the minima of its parts."""
     base = len(sizes) + 1
     parts, known = _largest(looks, base)
     degree = sum((_count(part, len(known)) for part in parts), np.zeros(len(known), np.int64))
@@ -125,13 +125,13 @@ def _least_by_parts(sizes: Sequence[int], looks: Sequence[Sequence[int]], weight
             term = np.broadcast_to(t[numbers], (1, len(part.rows)))
             for place in places:
                 term = (term[:, None] * values[part.rows[:, place]].T[None]).reshape(-1, len(part.rows))
-            # Rounded down, so that all shares together are at most the term.
+            # Rounded down, so that the shares sum to at most the term.
             part.values += part.along(places, (term // degree[numbers]).T)
     work = sum(part.values.size * (2**part.order - 2) for part in parts)
     bound = sum(int(part.least(()).sum()) for part in parts)
     for _ in range(min(_MOST_SEARCH_SWEEPS, max(4, _SEARCH_WORK // max(work, 1)))):
         for order in range(1, max(part.order for part in parts)):
-            # Below 2^61 in all, no sum of an exchange reaches 2^63. At first it is at most 2^60.
+            # With a total below 2^61, no sum of an exchange reaches 2^63. The initial total is at most 2^60.
             if sum(part.reach() for part in parts) > 2.0**61:
                 return bound
             _exchange(parts, order, degree)
@@ -140,10 +140,10 @@ def _least_by_parts(sizes: Sequence[int], looks: Sequence[Sequence[int]], weight
 
 
 def _exchange(parts: list[_Parts], order: int, degree: Int64s) -> None:
-    """Let parts with a common subset of an order agree on it: each moves towards the mean of what they say.
+    """Move all parts with a common subset of an order towards the mean of their values on it.
 
-    Divisions are rounded down, so the sum of all parts never grows. Every part moves for all its subsets at
-    once, by a fraction of each move that makes their mean one of its own: the bound is concave, and rises.
+    Divisions are rounded down, so the sum of all parts never grows. Each part moves for all its subsets at
+    once, by an average of the moves for each. The bound is concave, so it rises.
     """
     total = np.zeros((len(degree), 2**order), np.int64)
     sent = []
@@ -160,7 +160,7 @@ def _exchange(parts: list[_Parts], order: int, degree: Int64s) -> None:
 
 
 def _largest(looks: Sequence[Sequence[int]], base: int) -> tuple[list[_Parts], Int64s]:
-    """The looks that lie inside no other, by order, and the codes of all their subsets, ascending."""
+    """The maximal looks by order, and the codes of all their subsets, ascending."""
     by_order: dict[int, list[Sequence[int]]] = {}
     for look in looks:
         by_order.setdefault(len(look), []).append(look)

@@ -27,13 +27,11 @@ from fractions import Fraction
 
 from privmw.accounting import Budget
 from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.configuration import make_budget
 from privmw.algorithms.loop import Progress
 from privmw.algorithms.mechanism import Mechanism
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.options import AccountPath, RunOptions, lists_options
 from privmw.algorithms.pep import PEP
-from privmw.algorithms.run_options import RunOptions
 from privmw.algorithms.task import check_inputs
 from privmw.data.records import Records
 from privmw.data.support import Support

@@ -3,7 +3,7 @@
 run.json identifies the run and holds the terms of its ledger. rounds/N.zip holds the released values of round
 N and their events; it is written before anything else sees them: nothing is drawn again, so nothing is spent
 twice. Each file holds the digest of the one before it, and rounds.txt those of all, so that a missing last
-one shows too. What a round says must be what the schedule allows (expected.py); the ledger is charged anew.
+one shows too. What a round says must be what the schedule allows; the ledger is charged anew.
 weights/N.R.zip is the model after round N on rank R, its rows in the order of their hashes, which is the same
 for any number of ranks; weights.json names the last complete one, and without it the rounds suffice.
 Everything in the folder is public or released, and readable by its owner only: no private value, no
@@ -28,8 +28,8 @@ import numpy as np
 from privmw.accounting import Event, Ledger
 from privmw.accounting.record import read_event, write_budget, write_event
 from privmw.accounting.rounding import positive_integer
-from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Model, Released
+from privmw.algorithms.schedule import ExpectedRounds
 from privmw.data.strict_json import parse_json
 from privmw.data.support import Support
 from privmw.io.whole_file import whole_file
@@ -37,8 +37,16 @@ from privmw.kernels.arrays import Float64s
 from privmw.kernels.checks import check_integer
 from privmw.random import Rng
 from privmw.ranks import allgather, on_every_rank, on_root
-from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
-from privmw.release.file import describe_measurements, read_measurements, write_measurements
+from privmw.release.file import (
+    describe_measurements,
+    explained,
+    read_archive,
+    read_array,
+    read_measurements,
+    write_archive,
+    write_array,
+    write_measurements,
+)
 from privmw.release.history import Round, read_round, write_round
 from privmw.secrecy import expect, shown
 

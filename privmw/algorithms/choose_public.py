@@ -14,7 +14,7 @@ from typing import Literal
 
 from privmw.accounting import Budget, ExponentialMechanism, Ledger, epsilon_for_rho_exponential
 from privmw.accounting.rounding import Real, positive
-from privmw.algorithms.accounted import AccountedRun, AccountPath
+from privmw.algorithms.options import AccountedRun, AccountPath
 from privmw.curator.on_ranks import open_curator
 from privmw.data.records import Records
 from privmw.data.support import Support

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 from privmw.accounting import Budget
 from privmw.accounting.looks import Look
 from privmw.accounting.rounding import Real, positive_integer
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.loop import Model, Progress
 from privmw.algorithms.mechanism import Mechanism
-from privmw.algorithms.options import check_options, lists_options
+from privmw.algorithms.options import AccountPath, RunOptions, check_options, lists_options
 from privmw.algorithms.plan import Effort
-from privmw.algorithms.run_options import RunOptions
 from privmw.algorithms.schedule import Schedule
 from privmw.algorithms.task import Granularity, Task, check_inputs, check_is_workload, make_task
 from privmw.data.records import Records
@@ -71,7 +69,6 @@ class Configuration(ABC):
             ALGORITHMS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         if self.rounds is not None:
             self._positive_integer("rounds")
 
@@ -311,7 +308,6 @@ class Algorithm(Configuration):
     repeats: ClassVar[bool] = True  # True if a choice may repeat before all others were made
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("select", Select)
         self._one_of("measure", Granularity)

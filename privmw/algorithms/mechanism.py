@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from privmw.accounting import Ledger, Neighbors
+from privmw.accounting import Budget, Composition, Ledger, Neighbors
 from privmw.accounting.looks import Look
-from privmw.accounting.rounding import float_up, positive_integer
+from privmw.accounting.rounding import Real, float_up, positive_integer, probability
 from privmw.accounting.statement import show
-from privmw.algorithms.accounted import AccountedRun, AccountPath
-from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.checkpoint import Checkpoint
-from privmw.algorithms.expected import ExpectedRounds
 from privmw.algorithms.loop import Progress, run_rounds
+from privmw.algorithms.options import AccountedRun, AccountPath, RunOptions
 from privmw.algorithms.plan import NoiseLevel, Plan, bytes_of_release, check_memory, make_plan, noise_of_steps
-from privmw.algorithms.run_options import RunOptions
+from privmw.algorithms.schedule import ExpectedRounds
 from privmw.algorithms.task import PrivateSize, Task, check_inputs, check_public
 from privmw.curator.on_ranks import open_curator
 from privmw.curator.overlap import shares_records
@@ -41,6 +42,43 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Calibrated(ABC):
+    """An algorithm with a budget. Its cost is known before it is called on a private table."""
+
+    algorithm: Any
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        """Refuse a budget whose rho is not a finite float."""
+        if math.isinf(self.rho):
+            raise ValueError(f"budget ({shown(self.budget)}) must be less: its rho is beyond any float")
+
+    @property
+    @abstractmethod
+    def events(self) -> tuple[Look, ...]:
+        """Every look at the private table with its largest cost, before any size is known."""
+
+    @property
+    def rho(self) -> float:
+        """The zCDP cost of a run."""
+        return float_up(Composition.of(self.events).rho)
+
+    def epsilon(self, delta: Real) -> float:
+        """The epsilon of a run at a delta; infinite at delta 0 if the noise is Gaussian."""
+        bound = Composition.of(self.events).epsilon_at(probability("delta", delta, zero=True))
+        return math.inf if bound is None else float_up(bound)
+
+    def _spends(self, unit: str) -> str:
+        """The first line of a statement; every figure is rounded up."""
+        budget = f"{self.budget.unit} = {show(float_up(self.budget.limit))}"
+        if self.budget.delta is not None:
+            epsilon = show(float_up(Fraction(self.budget.epsilon or 0)))
+            budget += f" (epsilon = {epsilon} at delta = {show(self.budget.delta)})"
+        name = type(self.algorithm).__name__
+        return f"{name}: a run spends at most {budget}; neighbouring tables replace one {unit}."
+
+
+@dataclass(frozen=True)
 class Mechanism(Calibrated):
     """An algorithm with a budget. Its cost is known before it is called on private tables.
 
@@ -53,7 +91,7 @@ class Mechanism(Calibrated):
     algorithm: Configuration
 
     def __post_init__(self) -> None:
-        """Refuse a budget that is too small for the noise of one look, or whose rho is no finite float."""
+        """Refuse a budget that is too small for the noise of one look, or whose rho is not a finite float."""
         for look in self.events:
             look.check_scale()
         super().__post_init__()
@@ -263,7 +301,7 @@ def _price(event: Look) -> str:
 
 
 def _check_for_release(support: Support, rng: Rng) -> None:
-    """Refuse rows of a seeded release, whose noise protects nobody, in one that is not seeded too."""
+    """Refuse a support made from a seeded release unless this run is seeded too."""
     if not support.table.for_release and not is_seeded(rng):
         raise ValueError(
             f"support ({shown(support)}, of a seeded release: not for release) must come with a seeded rng: "

@@ -99,7 +99,6 @@ class MWPub(Algorithm):
         return cls(**{**run, **options})  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("replay", Replay)
         self._one_of("output", Output)

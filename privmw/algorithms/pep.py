@@ -122,7 +122,6 @@ class PEP(Algorithm):
         return cls.as_published(**{"gamma": 0.0, **options})
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("start", Start)
         self._one_of("slack", Kind)

@@ -6,12 +6,21 @@ A query for a number is answered for its whole bin, and the answer says so.
 from __future__ import annotations
 
 import argparse
-from typing import Literal, NamedTuple
+import datetime
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from privmw.cli.console import Console
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
-from privmw.data.domain import Attribute, Domain, plain
+from privmw.data.conditions import Condition, joined, read_query
+from privmw.data.domain import plain
+from privmw.release.release import DEFAULT_LEVEL
+
+if TYPE_CHECKING:
+    from privmw.release import Release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,86 +29,142 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--query",
         action="append",
-        required=True,
-        metavar="A=V,B=W",
-        help='such as "age=3,sex=F"; may be repeated',
+        default=[],
+        metavar="CONDITIONS",
+        help='such as "age>=65,sex=F"; may be repeated',
     )
-
-
-class Condition(NamedTuple):
-    """An attribute, a value as written, and its code."""
-
-    attribute: Attribute
-    value: str
-    code: int
-
-    @property
-    def stands_for(self) -> Literal["bin", "other"] | None:
-        """Return "bin" or "other" if the answer is for a whole bin or all other values, unlike the query.
-
-        >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": {"labels": ["F", "M"], "other": "X"}})
-        >>> [condition.stands_for for condition in read_query("age=15,sex=Male", domain)]
-        ['bin', 'other']
-        >>> [condition.stands_for for condition in read_query("age=[0, 10),sex=M", domain)]
-        [None, None]
-        """
-        if self.value in self.attribute.texts:
-            return None
-        if self.attribute.edges and self.code < len(self.attribute.edges) - 1:
-            return "bin"
-        return "other" if self.attribute.label(self.code) == self.attribute.other else None
+    for name, help_text in (
+        ("mean", "the mean of an attribute"),
+        ("quantile", 'a quantile, such as "age:.5" for the median age'),
+        ("cdf", "the distribution function of an attribute"),
+    ):
+        metavar = "A:Q" if name == "quantile" else "A"
+        parser.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=help_text)
+    parser.add_argument("--by", metavar="A,B", help="a mean, quantile or distribution function per group")
+    parser.add_argument(
+        "--where", metavar="CONDITIONS", help="among the records that satisfy these, as in --query"
+    )
+    parser.add_argument(
+        "--level", type=float, default=DEFAULT_LEVEL, help=f"of intervals (default: {DEFAULT_LEVEL})"
+    )
+    parser.add_argument(
+        "--no-intervals", action="store_true", help="answers alone: intervals take about the release's time"
+    )
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Answer each query in turn."""
+    if not (options.query or options.mean or options.quantile or options.cdf):
+        raise RefusalError("answer must have at least one --query, --mean, --quantile or --cdf")
     release = release_of(options.release)
+    level = None if options.no_intervals else options.level
     answers, lines = [], []
     for query in options.query:
-        try:
-            conditions = read_query(query, release.support.domain)
-        except ValueError as error:
-            raise RefusalError(f"--query ({query}): {error}") from None
-        codes = [condition.code for condition in conditions]
-        fraction = release.answer([condition.attribute.name for condition in conditions], codes)
-        bins, others = (
-            {
-                condition.attribute.name: condition.attribute.label(condition.code)
-                for condition in conditions
-                if condition.stands_for == kind
-            }
-            for kind in ("bin", "other")
-        )
-        count = fraction * release.n
-        answers.append({"query": query, "fraction": fraction, "count": count, "bin": bins, "other": others})
-        told = [f"{plain(name)} in {label}" for name, label in bins.items()]
-        told += [f"any other {plain(name)}, {plain(label)!r}" for name, label in others.items()]
-        whole = f"; this is the answer for {' and '.join(told)}" if told else ""
-        lines.append(f"{query}: {fraction:.6f}, about {count:,.0f} of {release.n:,}{whole}")
-    console.result({"n": release.n, "answers": answers}, "\n".join(lines))
+        answer, line = _named(f"--query ({query})", partial(_answer, release, query, level))
+        answers.append(answer)
+        lines.append(line)
+    result: dict[str, Any] = {"n": release.n, "answers": answers}
+    if options.mean or options.quantile or options.cdf:
+        by = [name.strip() for name in options.by.split(",")] if options.by else []
+        where = _named(f"--where ({options.where})", partial(_conditions, release, options.where))
+        shared: dict[str, Any] = {"by": by, "where": where, "level": level, "kind": "pyarrow"}
+        for kind in ("mean", "quantile", "cdf"):
+            for asked in getattr(options, kind):
+                frame = _named(f"--{kind} ({asked})", partial(_frame, release, kind, asked, shared))
+                rows = frame.to_pylist()
+                plain_rows = [{name: _plain(value) for name, value in row.items()} for row in rows]
+                result.setdefault(kind, []).append({"attribute": asked, "rows": plain_rows})
+                lines += [f"{kind} of {asked}", *_table(rows)]
+    console.result(result, "\n".join(lines))
 
 
-def read_query(query: str, domain: Domain) -> list[Condition]:
-    """Parse the conditions of a query such as "age=3,sex=F".
+def stands_for(condition: Condition, text: str) -> Literal["bin", "other"] | None:
+    """Return "bin" or "other" if the answer is for a whole bin or all other values, unlike the text.
 
-    A comma without a later equals sign belongs to the value before it, as in "[0, 10)".
-
-    >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": ["F", "M"]})
-    >>> [(condition.value, condition.code) for condition in read_query("age=[10, 20], sex=F", domain)]
-    [('[10, 20]', 1), ('F', 0)]
+    >>> from privmw import Domain
+    >>> domain = Domain({"age": {"edges": [0, 10, 20]}, "sex": {"labels": ["F", "M"], "other": "X"}})
+    >>> [stands_for(condition, text) for _, text, condition in read_query("age=15,sex=Male", domain)]
+    ['bin', 'other']
+    >>> [stands_for(condition, text) for _, text, condition in read_query("age=[0, 10),sex=M", domain)]
+    [None, None]
     """
-    conditions: list[str] = []
-    for part in query.split(","):
-        if "=" in part or not conditions:
-            conditions.append(part)
-        else:
-            conditions[-1] += f",{part}"
-    found: list[Condition] = []
-    for condition in conditions:
-        name, equals, value = condition.partition("=")
-        if not equals:
-            raise RefusalError(f"--query ({query}) must be conditions such as age=3,sex=F")
-        attribute = domain[name.strip()]
-        if attribute.name in (earlier.attribute.name for earlier in found):
-            raise RefusalError(f"--query ({query}) must name each attribute once")
-        found.append(Condition(attribute, value.strip(), attribute.parse(value.strip())))
-    return found
+    attribute, codes = condition.attribute, condition.codes.nonzero()[0]
+    if text in attribute.texts or len(codes) != 1 or ".." in text:
+        return None
+    if attribute.edges and codes[0] < len(attribute.edges) - 1:
+        return "bin"
+    return "other" if attribute.label(int(codes[0])) == attribute.other else None
+
+
+def _answer(release: Release, query: str, level: float | None) -> tuple[dict[str, Any], str]:
+    from privmw.release.questions import answer_to  # here: only this command needs it
+
+    read = read_query(query, release.support.domain)
+    answer = answer_to(release, joined([condition for _, _, condition in read]), level)
+    bins, others = (
+        {name: condition.words for name, text, condition in read if stands_for(condition, text) == kind}
+        for kind in ("bin", "other")
+    )
+    count = answer.answer * release.n
+    told = {
+        "query": query,
+        "fraction": answer.answer,
+        "count": count,
+        "standard_error": _plain(answer.standard_error),
+        "low": _plain(answer.low),
+        "high": _plain(answer.high),
+        "bin": bins,
+        "other": others,
+    }
+    words = [f"{plain(name)} in {label}" for name, label in bins.items()]
+    words += [f"any other {plain(name)}, {plain(label)!r}" for name, label in others.items()]
+    line = f"{query}: {answer.answer:.6f}, about {count:,.0f} of {release.n:,}"
+    if answer.low == answer.low:
+        line += f"; {level:.0%} interval {answer.low:.6f} to {answer.high:.6f}"
+    elif answer.reason:
+        line += f"; no interval: {answer.reason}"
+    return told, line + (f"; this is the answer for {' and '.join(words)}" if words else "")
+
+
+def _conditions(release: Release, text: str | None) -> dict[str, Condition]:
+    if not text:
+        return {}
+    return joined([condition for _, _, condition in read_query(text, release.support.domain)])
+
+
+def _frame(release: Release, kind: str, asked: str, shared: dict[str, Any]) -> Any:
+    if kind != "quantile":
+        return getattr(release, kind)(asked, **shared)
+    name, colon, q = asked.rpartition(":")
+    try:
+        return release.quantile(name, float(q), **shared)
+    except ValueError:
+        if colon and name in release.support.domain:
+            raise
+    raise RefusalError(f"--quantile ({asked}) must be an attribute and a number, such as age:.5")
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as aligned lines, with the names of their columns."""
+    shown = [[_shown(value) for value in row.values()] for row in rows]
+    cells = [list(map(plain, rows[0])), *shown] if rows else []
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON, which has no NaN, infinity or date."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, datetime.date) else value
+
+
+def _named(what: str, ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (TypeError, ValueError) as error:
+        raise RefusalError(f"{what}: {error}") from None

@@ -7,6 +7,7 @@ import json
 import os
 
 from privmw.cli.console import Console
+from privmw.cli.extensions import propose_rules, written
 from privmw.cli.options import add_syntax, names, positive, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.data.propose import propose
@@ -17,6 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("public", metavar="PUBLIC", help="a public file: parquet, csv, xlsx, ...")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: print it)")
+    parser.add_argument(
+        "--rules",
+        metavar="FILE",
+        help="also propose constraints, and write them here: values that never occur together, orders, equal "
+        "columns and sums, each with its support; strike those that are not true of every record",
+    )
     parser.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
     parser.add_argument(
         "--bins",
@@ -27,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--most-labels",
         type=positive,
-        default=64,
         metavar="N",
-        help="columns with more values get bins, or their commonest labels (default: 64)",
+        help="columns with more values get bins, or their commonest labels (default: 64, or up to 128 texts "
+        "that are 99%% of the records)",
     )
     parser.add_argument(
         "--other",
@@ -47,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Propose a domain, print notes on what was left out, and write it."""
-    if options.output is not None and os.path.lexists(options.output):
-        raise RefusalError(
-            f"--output ({options.output}) exists", "name another file: nothing is ever overwritten"
-        )
+    for flag in ("output", "rules"):
+        path = getattr(options, flag)
+        if path is not None and os.path.lexists(path):
+            raise RefusalError(f"--{flag} ({path}) exists", "name another file: nothing is ever overwritten")
     proposal = propose(
         options.public,
         columns=options.columns,
@@ -61,6 +68,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
         syntax=syntax_of(options),
     )
     text = proposal.domain.to_json()
+    if options.rules is not None:
+        rules = propose_rules(options.public, proposal.domain)
+        with whole_file(options.rules) as file:
+            file.write(written(rules).encode())
+        console.note(
+            f"{options.rules}: {len(rules)} rules that no public record breaks, each with its support. "
+            "Strike those that are not true of every record; --constraints takes the file."
+        )
     if options.output is None:
         facts = {"domain": json.loads(text), "notes": list(proposal.notes)}
         _say(proposal.notes, console)

@@ -10,6 +10,7 @@ import argparse
 from privmw.cli.console import Console
 from privmw.cli.options import add_bins, add_format, add_intervals, add_title, positive, whole
 from privmw.cli.outputs import (
+    CONSTRAINTS,
     PUBLIC_VALUES,
     Synthetic,
     check_outputs,
@@ -58,7 +59,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         given = {name: value for name, value in vars(options).items() if value is not None}
         values = folder.path / PUBLIC_VALUES
         drawn_from = {"public": [str(values)]} if values.exists() else {}
-        synthetic = Synthetic.of({**began, **drawn_from, **given})
+        rules = folder.path / CONSTRAINTS
+        kept = {"constraints": str(rules)} if rules.exists() else {}
+        synthetic = Synthetic.of({**began, **drawn_from, **kept, **given})
         for stem, names in DECIDED_BY.items():
             file = written_file(folder.path, stem)
             if file is not None and names & set(given):

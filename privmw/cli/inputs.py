@@ -113,6 +113,8 @@ def read_public_inputs(
                 on_note=console.note,
             )
             files.append(Support.from_table(public, constraints, domain=domain))
+            if constraints is not None and (lost := public.n - files[-1].records):
+                console.note(f"{path}: {lost:,} of {public.n:,} records break a constraint, and are left out")
         if files[-1].missing and len(options.public) > 1:
             raise RefusalError(
                 f"{path} lacks the column {in_words(files[-1].missing)}",
@@ -204,9 +206,14 @@ def make_workload(options: argparse.Namespace, domain: Domain) -> Workload:
     listed = ",".join(map(str, orders))
     if options.sample is not None and len(orders) > 1:
         raise RefusalError(f"--sample ({options.sample}) must come with one order of marginals, not {listed}")
+    target = getattr(options, "target", None)
+    if target is not None and options.sample is not None:
+        raise RefusalError(f"--target ({target}) must come without --sample")
+    if target is not None and target not in domain:
+        raise RefusalError(f"--target ({target}) must be an attribute of the domain")
     try:
         if options.sample is None:
-            return Workload.all(domain, k=orders)
+            return Workload.all(domain, k=orders, target=target)
         return Workload.sample(domain, k=orders[0], size=options.sample, seed=SAMPLE_SEED)
     except ValueError as error:
         flags = f"--marginals {listed}"

@@ -145,6 +145,12 @@ def add_workload(parser: argparse.ArgumentParser, *, proposed: bool = False) -> 
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
     )
     parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="the attribute that a model will predict from the others: of the marginals of the largest order "
+        "only those that hold it, and all of the order below",
+    )
+    parser.add_argument(
         "--marginals",
         type=orders,
         metavar="K[,K]",

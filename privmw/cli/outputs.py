@@ -21,6 +21,7 @@ from privmw.cli.console import Advance, Console
 from privmw.cli.options import file_format
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RELEASE_FILE, Paid, RunFolder
+from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.memory import available_memory
 from privmw.data.support import Support
@@ -32,6 +33,7 @@ from privmw.release import Release
 from privmw.release.cells import write_answers, write_measurements
 from privmw.report import check_installed, write_report
 
+CONSTRAINTS = "constraints.json"
 PUBLIC_VALUES = "public-values.parquet"  # the public values that later records are drawn from
 # Approximate file sizes: per cell of answers with intervals, and per byte of a record's codes.
 BYTES_OF_ANSWER = {"parquet": 29, "feather": 40, "csv": 120}
@@ -42,7 +44,7 @@ class Synthetic(NamedTuple):
     """How synthetic records are written. records: how many, by default n. seed: of the sampling stream.
 
     format: of records, answers and measurements. raw_csv: as `raw` of `Table.write`. copy: a second file for
-    the records, outside the folder.
+    the records, outside the folder. constraints: a file of rules that every record keeps.
     """
 
     records: int | None = None
@@ -52,6 +54,7 @@ class Synthetic(NamedTuple):
     format: str = "parquet"
     raw_csv: bool = False
     copy: str | None = None
+    constraints: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Synthetic:
@@ -112,7 +115,7 @@ def check_records(records: int, domain: Domain) -> int:
     return widths
 
 
-def check_room(
+def check_disk_space(
     mechanism: Mechanism, support: Support, workload: Workload, records: int, folder: RunFolder, form: str
 ) -> None:
     """Refuse a release whose records do not fit in memory, or whose files do not fit on the disk."""
@@ -179,9 +182,14 @@ def _writers(
     release: Release, synthetic: Synthetic, told: quality.Postflight, level: float | None, title: str | None
 ) -> dict[str, Writer]:
     """The files of a release besides release.npz, in the order in which they are written."""
+    domain = release.support.domain
+    constraints = None  # a stored release does not hold them
+    if synthetic.constraints is not None:
+        constraints = Constraints.read(synthetic.constraints, domain)
+    rules = "" if constraints is None else constraints.to_json()
 
     def write_synthetic(path: Path, advance: Advance) -> None:
-        table = release.sample(synthetic.records, seed=synthetic.seed)
+        table = release.sample(synthetic.records, seed=synthetic.seed).keeping(constraints)
         public, bins = synthetic.drawn_from, cast(Any, synthetic.bins)
         table.write(
             path, bins=bins, public=public, seed=synthetic.seed, raw=synthetic.raw_csv, progress=advance
@@ -212,6 +220,7 @@ def _writers(
         "domain.json": Writer(lambda path, _: write_text(path, release.support.domain.to_json())),
         "privacy.json": Writer(lambda path, _: write_json(path, privacy(release))),
         "quality.json": Writer(lambda path, _: write_json(path, told.facts)),
+        **({} if constraints is None else {CONSTRAINTS: Writer(lambda path, _: write_text(path, rules))}),
         **({PUBLIC_VALUES: Writer(write_public_values)} if synthetic.drawn_from else {}),
         measurements: Writer(lambda path, _: write_measurements(release, path, raw=synthetic.raw_csv)),
         answers: Writer(write_all_answers, release.workload.cells),

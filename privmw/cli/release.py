@@ -45,7 +45,7 @@ from privmw.cli.options import (
     read_domain,
     whole,
 )
-from privmw.cli.outputs import Synthetic, check_outputs, check_room, finish_release
+from privmw.cli.outputs import Synthetic, check_disk_space, check_outputs, finish_release
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import RunFolder
 from privmw.curator.overlap import shares_records
@@ -263,7 +263,7 @@ def make_release(
     def check() -> None:
         if folder is not None:
             records = options.records or n
-            check_room(mechanism, support, inputs.workload, records, folder, synthetic.format)
+            check_disk_space(mechanism, support, inputs.workload, records, folder, synthetic.format)
 
     on_every_rank(comm, check)
     if no_records and options.public and not options.public_is_public:

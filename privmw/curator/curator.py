@@ -1,9 +1,9 @@
-"""The door: the only room that holds private counts. Chosen queries and noisy counts leave it, paid for.
+"""The curator: the only module that holds private counts. It returns charged choices and noisy counts.
 
 A call is checked (parameters and public values only), charged, and only then are the counts looked at.
 Nothing here fails, warns, logs or stops because of a private value, and no message shows one. What Python
-cannot do: hide memory from code in the same process, or time from whoever runs it (a selection's time depends
-on its scores). Whoever is not trusted with the counts must ask from another process.
+cannot do: hide memory from code in the same process, or running times from its caller (a selection's time
+depends on its scores). Code that must not see the counts has to run in another process.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 class Curator:
     """The private counts of one table and workload, behind a budget. Close it, or use it in `with`.
 
-    rng: None is the operating system; a seed or another generator is for experiments, and marks the ledger.
+    rng: None uses the operating system; a seed or another generator is for experiments, and marks the ledger.
     neighbors: under ADD_REMOVE_ONE the number of records is private. Then `public_n` gives a public figure
-    for the statement, and only `measure` is offered (the scores of `select` use n); the ledger says so.
-    spent: the ledger of a run on the same table that this one goes on with; what it says stays spent.
-    A table with a unit: what a call costs is what it costs that unit as a whole, whose records enter at most
-    `private.at_most` times. A unit that is replaced or removed is so many records that are.
+    for the statement, and only `measure` is available (the scores of `select` use n). spent: the ledger of an
+    interrupted run on the same table, which this curator continues; its costs stay charged. A table with a
+    unit: a call costs what it costs the unit as a whole. Replacing or removing a unit replaces or removes up
+    to `private.at_most` records.
 
     >>> from privmw import Domain, Table
     >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
@@ -97,28 +97,28 @@ class Curator:
         self._at_most = private.at_most
         self._process = os.getpid()
         self.__stream = stream
-        self.__lock = threading.RLock()  # an interrupted thread that still holds it can close
+        self.__lock = threading.RLock()  # reentrant: an interrupted thread that still holds it can call close
         self.__total: Int64s = np.array([private.n], np.int64)
         self.__counts: Int64s | None = private.counts(workload)
 
     @property
     def workload(self) -> Workload:
-        """The workload whose cells can be asked."""
+        """The workload whose cells can be measured."""
         return self._workload
 
     @property
     def ledger(self) -> Ledger:
-        """Every event charged, and what is left."""
+        """All events charged, and the remaining budget."""
         return self._ledger
 
     @property
     def n(self) -> int:
-        """The number of records; under ADD_REMOVE_ONE, the public figure that was given for it."""
+        """The number of records; under ADD_REMOVE_ONE, the given public figure."""
         return self._ledger.n
 
     @property
     def closed(self) -> bool:
-        """Whether the counts are gone."""
+        """True if the counts have been erased."""
         return self.__counts is None
 
     @sealed
@@ -133,10 +133,10 @@ class Curator:
         exclude: npt.ArrayLike | None = None,
         candidates: int | None = None,
     ) -> tuple[int, ...]:
-        """Choose k cells, or marginals, where the model errs most; released, in the order chosen.
+        """Choose k cells or marginals with large errors of the model; returns them in the order of choice.
 
-        Requires: public float64 fractions of the model, one per cell; released indices to exclude; how
-            many of the workload's marginals compete, the first `candidates` of them, fixed beforehand.
+        Requires: public float64 fractions of the model, one per cell; released indices to exclude; a number,
+            fixed beforehand, of the workload's first marginals that compete.
         Ensures: the mechanism on scores |count 2^20 - round(n answer 2^20)|, a marginal's its largest cell's.
         Privacy: k runs at epsilon each, among all that compete and are not excluded. A replaced record moves
             a count by at most 1, so a cell's score by at most 2^20 (the rest is public, and | | brings no two
@@ -182,7 +182,7 @@ class Curator:
         epsilon: Real,
         k: int = 1,
     ) -> tuple[int, ...]:
-        """Draw k signed cells, with replacement, where a bag of public records errs most; released.
+        """Draw k signed cells, with replacement, with large errors of a bag of public records.
 
         Number i below the number of cells is cell i, of which the bag lacks records; i + cells is the same
         cell negated, of which it has too many.
@@ -222,7 +222,7 @@ class Curator:
         epsilon: Real,
         distance: Literal["largest", "mean"] = "largest",
     ) -> int:
-        """Choose the public table that is nearest to the private one, by its answers; returns its number.
+        """Choose a public table whose answers are close to the private ones; returns its index.
 
         Requires: for each of at least two tables, its public float64 fractions, one per cell of the workload.
         Ensures: the exponential mechanism on minus the distance: the largest |count 2^b - round(n answer
@@ -232,7 +232,7 @@ class Curator:
         Privacy: one run at epsilon among the tables. A replaced record moves a count by at most 1, and with
             it the term of a cell by at most 2^b (the rest is public), so a largest term by at most 2^b. In
             each of J marginals it moves at most two counts, so the sum by at most 2 J 2^b. A unit of at most
-            m records is so many replaced one after another: m times that, the sensitivity that is paid.
+            m records is m records replaced one after another: the sensitivity paid for is m times that.
         Numerics: integers throughout; rounding concerns public numbers only.
         Checked by:
             tests/curator/test_choose_public.py::test_scores_of_neighbours_differ_by_at_most_the_sensitivity,
@@ -266,7 +266,7 @@ class Curator:
         rho: Real | None = None,
         epsilon: Real | None = None,
     ) -> Int64s:
-        """Count cells, with discrete Gaussian noise (rho) or discrete Laplace noise (epsilon) on each.
+        """Measure cells: counts with discrete Gaussian noise (rho) or discrete Laplace noise (epsilon).
 
         Requires: distinct public indices: of cells; of cells of one marginal (both given); of marginals. Or
             the total, alone and under ADD_REMOVE_ONE: else it is public.
@@ -292,7 +292,7 @@ class Curator:
 
     @sealed
     def measure_thresholded(self, marginal: int, *, epsilon: Real, delta: Real) -> Int64s:
-        """Count the cells of one marginal with discrete Laplace noise, and show only those that are large.
+        """Measure the cells of one marginal with discrete Laplace noise; small noisy counts become 0.
 
         Requires: the public number of a marginal; a budget with an event_delta.
         Ensures: a noisy count for each cell, 0 where it is below the threshold of the event. A cell without a
@@ -358,11 +358,11 @@ class Curator:
 
     @contextmanager
     def __paid(self, event: Event) -> Iterator[Int64s]:
-        """Charge event, then show the counts: to one caller at a time, so that no two spend the same."""
+        """Charge the event, then yield the counts; one caller at a time, so that no budget is spent twice."""
         with self.__lock:
             if self.__counts is None:
                 raise ValueError("curator (closed) must be open")
-            # A child's ledger is a copy: the same budget could be spent in each.
+            # A forked child has a copy of the ledger: each process could spend the same budget.
             if os.getpid() != self._process:
                 raise RuntimeError("curator (of another process) must be used in the process that made it")
             generator: Any = self.__stream.bit_generator
@@ -372,7 +372,7 @@ class Curator:
             yield self.__counts
 
     def __competing(self, candidates: int | None) -> Int64s:
-        """Where the cells of the first marginals begin, and where the last of them ends."""
+        """The offsets of the cells of the competing marginals."""
         offsets, marginals = self._workload.offsets, len(self._workload)
         if candidates is None:
             return offsets
@@ -388,7 +388,7 @@ class Curator:
         marginals: npt.ArrayLike | None,
         total: bool,
     ) -> tuple[Int64s, int]:
-        """The cells asked, and how many of them one record can move."""
+        """The requested cells, and how many of them one record can change."""
         workload, offsets = self._workload, self._workload.offsets
         two = 2 if self._ledger.neighbors is Neighbors.REPLACE_ONE else 1
         if total:
@@ -472,7 +472,7 @@ def _ledger(
 
 
 def _continued(spent: Ledger, fresh: Ledger) -> Ledger:
-    """The ledger that goes on: a copy of what was spent, on the same terms."""
+    """A copy of the ledger of an interrupted run, if its terms are those of this one."""
     expect("spent", spent, Ledger, "a Ledger")
     for name in ("budget", "neighbors", "n", "unit", "numerics"):
         if getattr(spent, name) != getattr(fresh, name):
@@ -498,7 +498,7 @@ def _indices(name: str, values: npt.ArrayLike, limit: int, *, empty: bool = True
 
 
 def _hosts(workload: Workload, looks: Sequence[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
-    """For each look, the smallest marginal that contains it, and which of its attributes to add up over."""
+    """For each look, the smallest marginal that contains it, and the axes to sum over."""
     wanted: dict[tuple[int, ...], tuple[int, int, tuple[int, ...]]] = dict.fromkeys(looks, (-1, -1, ()))
     flat, starts, cells = workload.attributes.tolist(), workload.starts.tolist(), np.diff(workload.offsets)
     for j, size in enumerate(cells.tolist()):
@@ -518,7 +518,7 @@ def _hosts(workload: Workload, looks: Sequence[tuple[int, ...]]) -> list[tuple[i
 
 
 def _table(workload: Workload, counts: Int64s, j: int, away: tuple[int, ...]) -> Int64s:
-    """The counts of marginal j, added up over some of its attributes; new."""
+    """A new array: the counts of marginal j, summed over some of its attributes."""
     marginal = counts[workload.offsets[j] : workload.offsets[j + 1]].reshape(workload.shape(j))
-    # Not a copy of the sum: the sum itself would stay in memory.
+    # A copy of the sum would leave the sum itself in memory.
     return np.asarray(marginal.sum(axis=away)) if away else marginal.copy()

@@ -1,4 +1,4 @@
-"""The curator of a run, on every rank: rank 0 has the curator, and broadcasts what it releases.
+"""The curator of a run on several ranks: rank 0 has the curator, and broadcasts what it releases.
 
 Only released values are broadcast: chosen queries, noisy counts and the events they cost. No other rank has a
 curator. Where the private records are sharded, each rank sends its counts to rank 0 and keeps none
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class CuratorOnRanks:
-    """The curator of rank 0, as every rank may call it together. Close it, or use it in `with`."""
+    """The curator of rank 0; all ranks call its methods together. Close it, or use it in `with`."""
 
     def __init__(self, curator: Curator | None, comm: Communicator) -> None:
         self._curator, self._comm = curator, comm
@@ -40,11 +40,11 @@ class CuratorOnRanks:
         return self._ledger
 
     def select(self, answers: npt.NDArray[np.float64], **options: Any) -> tuple[int, ...]:
-        """What `Curator.select` chooses on rank 0."""
+        """The choice of `Curator.select` on rank 0."""
         return self._call(lambda curator: curator.select(answers, **options))
 
     def draw(self, cell_counts: npt.NDArray[np.int64], **options: Any) -> tuple[int, ...]:
-        """What `Curator.draw` draws on rank 0."""
+        """The draws of `Curator.draw` on rank 0."""
         return self._call(lambda curator: curator.draw(cell_counts, **options))
 
     def measure(self, **options: Any) -> npt.NDArray[np.int64]:
@@ -52,7 +52,7 @@ class CuratorOnRanks:
         return self._call(lambda curator: curator.measure(**options))
 
     def measure_thresholded(self, marginal: int, **options: Any) -> npt.NDArray[np.int64]:
-        """The noisy counts that `Curator.measure_thresholded` shows on rank 0."""
+        """The noisy counts that `Curator.measure_thresholded` returns on rank 0."""
         return self._call(lambda curator: curator.measure_thresholded(marginal, **options))
 
     def choose_public(self, answers: Sequence[npt.NDArray[np.float64]], **options: Any) -> int:

@@ -1,7 +1,7 @@
-"""Whether the public records are private ones, by mistake: a check of the inputs, and no release.
+"""Checks whether the public table contains the private records by mistake: an input check, no release.
 
-It looks at private records outside any budget, so its verdict is for the person who runs the program, as is
-the refusal of a bad value in a private file: a verdict goes out, and no figure. Nothing is stored; the hashes
+It looks at private records outside any budget, so its result is only for the person who runs the program,
+like the refusal of a bad value in a private file: True or False, and no figure. Nothing is stored; the hashes
 of private records are erased.
 """
 
@@ -25,32 +25,32 @@ from privmw.secrecy import erasing, sealed
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Erased: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
-MOST_EXCESS = 0.25  # of the public records that only a shared origin explains; equal tables have 0.5
-MOST_RATIO = 4  # of matches to rows that one private record has, over what independent samples would give
+MOST_EXCESS = 0.25  # as a fraction of the public records; equal tables have 0.5
+MOST_RATIO = 4  # of rows with one record in each table, over what independent samples have
 FEWEST_RECORDS, FEWEST_DISTINCT_ROWS = (
     20,
     5,
 )  # records and distinct rows of tables that are not equal by chance
-DEVIATIONS = 6  # by which chance does not reach either
+DEVIATIONS = 6  # standard deviations beyond which chance is no explanation
 
 
 @sealed
 def shares_records(private: Records | None, support: Support) -> bool:
     """Whether many of the public records are records of the private table; False on ranks other than 0.
 
-    A collective call: all ranks of the support make it, and rank 0 has the private table, or all have their
-    parts of it. Records are compared by their codes, by their raw values in the domain's columns, and by
-    those in all columns that both tables have, as far as these are known (privmw/io/traces.py). Equal records
-    are not enough, since two samples of one population share many. Three signs are, each beyond what both
-    tables explain; equal records make a row:
+    A collective call by all ranks of the support; rank 0 has the private table, or each rank its part of it.
+    Records are compared by their codes, by their raw values in the domain's columns, and by those in all
+    columns that both tables have, as far as these are known (privmw/io/traces.py). Equal records alone prove
+    nothing, since two samples of one population share many. A row is a set of equal records; each of these
+    signs is sufficient:
 
     1. The tables have the same rows, equally often.
     2. Too many public records are found among m private ones, m at most half of the N public records. A
        record of a row with p copies in the private table is found there with probability 1 - (1 - m / n)^p,
        and one with c copies among m of the other public ones with 1 - (1 - m / (N - 1))^(c - 1), about. For
        samples of one population the expected shares are equal; for one table they differ by half of what is
-       unique. The share of private records among m other private ones must be exceeded as well: a private
-       table of a narrow group has more copies of that group's rows.
+       unique. The share of private records that are found among m other private ones must be exceeded as
+       well: a private table of a narrow group has more copies of that group's rows.
     3. Too many rows have exactly one public and one private record. For samples of one population each is as
        likely as a second private record in its row, so that they are about N / n times the private records in
        rows of two (Good and Turing's argument); for samples of any two, at most 2 sqrt(A B), of A private and
@@ -80,22 +80,22 @@ def shares_records(private: Records | None, support: Support) -> bool:
 
 
 class _Public(NamedTuple):
-    """Public records of this rank: a table of them, or of their rows with how many each stands for."""
+    """Public records of this rank: a table of records, or of distinct rows with their multiplicities."""
 
     table: Table | None
     counts: Int64s
-    missing: tuple[str, ...] = ()  # attributes that the table does not know
+    missing: tuple[str, ...] = ()  # attributes that the table lacks
 
 
 class _View(NamedTuple):
-    """What is compared of a record: the codes of attributes, and the traces of columns."""
+    """The parts of a record that are compared: codes of attributes, and traces of columns."""
 
     codes: tuple[str, ...]
     traces: tuple[str, ...]
 
 
 def _public_records(support: Support) -> Iterator[_Public]:
-    """The samples of the public tables; the rows too where a sample has not all records of its table."""
+    """The samples of the public tables, and the distinct rows if a sample lacks records of its table."""
     seen = 0
     thinned = support.samples is None
     for sample in support.samples or ():
@@ -111,7 +111,7 @@ def _public_records(support: Support) -> Iterator[_Public]:
 
 
 def _views(private: Records | None, public: _Public, comm: Communicator) -> list[_View]:
-    """What all ranks can compare: the codes, then more and more of the raw values."""
+    """The views that all ranks can compare: the codes, then more and more of the raw values."""
     tables = [each for each in (private, public.table) if each is not None]
     traced = on_every_rank(comm, lambda: [frozenset(table.trace_names) for table in tables])
     own = None if private is None else (private.domain.names, tuple(sorted(traced[0])))
@@ -132,7 +132,7 @@ def _views(private: Records | None, public: _Public, comm: Communicator) -> list
 
 
 def _hashes(table: Table | None, view: _View) -> Int64s:
-    """A hash of each record, as far as the view shows it."""
+    """A hash of each record's parts in the view."""
     if table is None:
         return np.zeros(0, np.int64)
     codes = [table.column(name) for name in view.codes]
@@ -140,7 +140,7 @@ def _hashes(table: Table | None, view: _View) -> Int64s:
 
 
 def _private_hashes(private: Records | None, views: Sequence[_View], erased: Erased) -> list[Int64s]:
-    """The hashes of this rank's private records in each view, read once."""
+    """The hashes of this rank's private records in each view, in one pass."""
     parts: list[list[Int64s]] = [[] for _ in views]
     traced = any(view.traces for view in views)
     batches = () if private is None else private.batches_with_traces() if traced else private.batches()
@@ -152,7 +152,7 @@ def _private_hashes(private: Records | None, views: Sequence[_View], erased: Era
 
 
 def _found(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> bool:
-    """The verdict on hashes of private records, which are sorted here, and of public rows with counts."""
+    """The result for hashes of private records (sorted in place) and of public rows with counts."""
     if len(private_hashes) == 0 or len(public_hashes) == 0:
         return False
     public, first = np.unique(public_hashes.view(np.uint64), return_inverse=True)
@@ -171,21 +171,21 @@ def _found(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> boo
 
 
 def _copies(ordered: Hashes) -> tuple[Hashes, Int64s]:
-    """The distinct ones of ordered hashes, and how often each occurs."""
+    """The distinct values of sorted hashes, and how often each occurs."""
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     return ordered[first], np.diff(np.append(first, len(ordered)))
 
 
 def _alike(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
-    """The verdict, from the copies that each public row has in the private table and in its own.
+    """The result, given the copies of each public row in the private table and in its own table.
 
-    copies: of every private row.
+    copies: the number of copies of every private row.
     """
     n, public_n = int(copies.sum()), int(counts.sum())
     same = n == public_n and len(copies) == len(counts) and np.array_equal(found, counts)
     if same and n >= FEWEST_RECORDS and len(copies) >= FEWEST_DISTINCT_ROWS:
         return True
-    counts = counts // np.gcd.reduce(counts)  # a public table that is there twice is as one
+    counts = counts // np.gcd.reduce(counts)  # a public table that was concatenated with itself counts once
     return _excess(found, counts, copies) or _singles(found, counts, copies)
 
 

@@ -196,7 +196,7 @@ class Attribute:
             return self.words[value]
         first: object = (self.edges or self.labels or (0,))[0]
         if isinstance(first, datetime.date):
-            value = _date(value)
+            value = as_date(value)
         kinds = {_kind(first)} | ({"integer", "number"} if self.edges and _kind(first) != "date" else set())
         expect(f"attribute {shown(self.name)}: value", value, _kind(value) in kinds, self.rule)
         code = self._search(value)
@@ -346,7 +346,7 @@ def _label(where: str, what: str, label: Any) -> Label:
 def _edges(where: str, edges: Any) -> tuple[Edge, ...]:
     checked: list[Any] = []
     for place, edge in enumerate(_list(where, "edges", edges, 2)):
-        value = _date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None)
+        value = as_date(edge) or (_number(edge) if _kind(edge) in ("integer", "number") else None)
         expect(
             f"{where}: edges[{place}]", edge, value is not None, "a number or a date YYYY-MM-DD", quote=False
         )
@@ -416,7 +416,8 @@ def _seconds(value: datetime.timedelta | datetime.time) -> float:
     return value.total_seconds()
 
 
-def _date(value: object) -> datetime.date | None:
+def as_date(value: object) -> datetime.date | None:
+    """The date of a date, a datetime or a text YYYY-MM-DD; None for anything else."""
     if isinstance(value, datetime.datetime):
         return value.date()
     if isinstance(value, str) and re.fullmatch(DATE, value):

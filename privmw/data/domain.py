@@ -106,7 +106,7 @@ class Domain(Immutable):
         *,
         columns: Iterable[str] | None = None,
         bins: int = 10,
-        most_labels: int = 64,
+        most_labels: int | None = None,
         other: str | None = "other",
         missing: str | None = "missing",
         syntax: Syntax | None = None,
@@ -119,10 +119,11 @@ class Domain(Immutable):
 
         - booleans: the labels "false" and "true";
         - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
-          of more than `most_labels` the commonest, and "other" for the rest;
-        - integers, and floats with integer values: labels if there are at most `most_labels`; bins if there
-          are more, or if they are amounts (far apart, many of them occur once), since another file will have
-          other amounts;
+          of more than `most_labels` the commonest, and "other" for the rest. By default 64, or up to 128
+          if these are 99 % of the records;
+        - integers, and floats with integer values: labels if there are at most `most_labels` (64); bins if
+          there are more, or if they are amounts (far apart, many of them occur once), since another file will
+          have other amounts;
         - other numbers, and dates: about `bins` bins near the quantiles, with round edges (years, quarters,
           months), of equal width if that fits as well. A very common value, such as no income, gets its own
           bin. Bins are open at both ends;
@@ -133,8 +134,8 @@ class Domain(Immutable):
         values get it too), and `missing` for bins and booleans. Pass None for no such value; integers from 0
         to k - 1 are then a plain size.
 
-        Text and integers that seem to identify records are left out unless `columns` names them, and so are
-        values of other kinds; the notes of `privmw.data.propose.propose` list them.
+        Texts that seem to identify records and integers that number them are left out unless `columns` names
+        them, and so are values of other kinds; the notes of `privmw.data.propose.propose` list them.
         """
         from privmw.data.propose import propose  # here: it imports domains
 
@@ -190,12 +191,8 @@ class Domain(Immutable):
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of some of the attributes, in the given order."""
-        expect(
-            "names",
-            names,
-            isinstance(names, Iterable) and not isinstance(names, str),
-            "a list of attribute names, such as ['age', 'sex']",
-        )
+        right = isinstance(names, Iterable) and not isinstance(names, str)
+        expect("names", names, right, "a list of attribute names, such as ['age', 'sex']")
         positions = positions_of(self, names)
         if len(set(positions)) < len(positions):
             raise ValueError(f"names ({len(positions)}) must not repeat an attribute")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,14 @@ from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain, Immutable, positions_of
 from privmw.data.records import Records
 from privmw.data.row_hash import mixed, row_hashes
-from privmw.data.sample import Sample
 from privmw.data.table import Table
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Bools, Codes, Float64s, Int64s, UInt32s, freeze, is_frozen
 from privmw.ranks import ALONE, Communicator, sum_over_ranks
 from privmw.secrecy import expect, shown
+
+if TYPE_CHECKING:
+    from privmw.data.make_support import Sample
 
 Start = Literal["public", "uniform"]
 
@@ -98,12 +100,8 @@ class Support(Immutable):
         records. None: the rows are all there is of them.
         """
         check_public("table", table)
-        expect(
-            "counts",
-            counts,
-            type(counts) is np.ndarray and counts.dtype == np.int64,
-            "an array of int64",
-        )
+        right = type(counts) is np.ndarray and counts.dtype == np.int64
+        expect("counts", counts, right, "an array of int64")
         if counts.shape != (table.n,) or counts.min() < 0:
             raise ValueError(f"counts must not be negative, one for each of the {table.n} rows")
         if counts.sum(dtype=np.float64) >= MOST_PUBLIC_RECORDS:
@@ -311,8 +309,7 @@ class Support(Immutable):
             self.check_has_records()
             if self.blocks is not None and self.block_weights is not None:
                 return mixed_frequencies(self.blocks, self.block_weights)
-            weights: Float64s = self.counts / float(self.records)
-            return weights
+            return self.counts / float(self.records)
         return np.full(self.size, 1.0 / self.whole_size)
 
     @property
@@ -359,12 +356,8 @@ class Support(Immutable):
 
     def matching_rows(self, names: Sequence[str], values: Sequence[int]) -> UInt32s:
         """The positions, ascending, of the rows that have these values (codes) of these attributes."""
-        expect(
-            "names",
-            names,
-            isinstance(names, Sequence) and not isinstance(names, str),
-            "a tuple of attribute names",
-        )
+        right = isinstance(names, Sequence) and not isinstance(names, str)
+        expect("names", names, right, "a tuple of attribute names")
         self._check_known(names)
         return kernels.matching_rows(self.columns, positions_of(self.domain, names), values)
 
@@ -375,8 +368,7 @@ class Support(Immutable):
         >>> sorted(support.hash_order().tolist())
         [0, 1, 2, 3]
         """
-        order: Int64s = np.argsort(row_hashes(self.table.columns), kind="stable")
-        return order
+        return np.argsort(row_hashes(self.table.columns), kind="stable")
 
     def fingerprint(self) -> str:
         """A SHA-256 in hexadecimal of the domain, rows and counts of all ranks, however many ranks there are.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,13 @@ from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Array, Bools, CheckedColumns, Codes, Int64s, freeze, is_frozen
 from privmw.secrecy import expect, sealed, shown
 
+if TYPE_CHECKING:
+    from privmw.data.constraints import Constraints
+
 # What a table of plain codes has besides its columns, its domain and whether it is private.
-UNMARKED = MappingProxyType({"unit": RECORD, "at_most": 1, "for_release": True, "frame_kind": None})
+UNMARKED = MappingProxyType(
+    {"unit": RECORD, "at_most": 1, "for_release": True, "frame_kind": None, "constraints": None}
+)
 
 
 class Table(Immutable, Records):
@@ -48,6 +53,7 @@ class Table(Immutable, Records):
         "__weakref__",
         "at_most",
         "columns",
+        "constraints",
         "domain",
         "for_release",
         "frame_kind",
@@ -64,6 +70,7 @@ class Table(Immutable, Records):
     at_most: int  # records of a unit
     for_release: bool  # False for synthetic records of a seeded release; written files are marked so
     frame_kind: FrameKind | None  # of the frame that the records came from, and default of `to_frame`
+    constraints: Constraints | None  # kept by every record that `to_frame` and `write` make of the codes
     traces: Traces  # by column: short hashes of raw values that the codes do not show (privmw/io/traces.py)
 
     @sealed
@@ -112,7 +119,7 @@ class Table(Immutable, Records):
         if array.ndim != 2:
             raise ValueError(f"codes ({array.ndim}-D) must be a 2-D array, rows x attributes")
         if array.shape[1] != len(domain):
-            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one an attribute")
+            raise ValueError(f"codes ({array.shape[1]} columns) must have {len(domain)}, one per attribute")
         return cls(zip(domain.names, array.T, strict=True), domain, private=private)
 
     @classmethod
@@ -187,6 +194,7 @@ class Table(Immutable, Records):
 
         Columns whose labels are "true" and "false" become booleans. With `public`, a column has the same type
         as there if that can hold all values of the domain: small integers, timestamps, plain text.
+        Constraints of the table (`keeping`) hold in every record.
 
         >>> import pandas
         >>> public = pandas.DataFrame({"age": [7, 40, 80], "wage": [0, 100, 0]})
@@ -262,7 +270,7 @@ class Table(Immutable, Records):
         """The same rows on some of the attributes, in the given order; columns are not copied."""
         domain = self.domain.project(names)
         columns = [self.column(name) for name in domain.names]
-        return self._with(columns, domain, traces=self.traces)
+        return self._with(columns, domain, traces=self.traces, constraints=None)
 
     @sealed
     def take(self, rows: npt.ArrayLike) -> Table:
@@ -316,6 +324,18 @@ class Table(Immutable, Records):
         if kind is not None and kind not in get_args(FrameKind):
             raise ValueError(f"kind ({shown(kind)}) must be 'pyarrow', 'pandas' or 'polars'")
         return self._with(self.columns, self.domain, frame_kind=kind, traces=self.traces)
+
+    def keeping(self, constraints: Constraints | None) -> Table:
+        """The same public table, whose records will keep constraints when `to_frame` or `write` makes them.
+
+        Values that break a relation, such as wage <= income, are drawn again; a record that cannot keep the
+        constraints gives its place to another one. `Release.sample` does this with the release's own.
+        """
+        if constraints is not None and self.private:
+            raise ValueError("constraints must be for a public table: a private one is never checked by them")
+        if constraints is not None and constraints.domain != self.domain:
+            raise ValueError(f"constraints ({shown(constraints)}) must be on the domain of the table")
+        return self._with(self.columns, self.domain, constraints=constraints, traces=self.traces)
 
     def with_traces(self, traces: Traces) -> Table:
         """The same table with the traces of its records' raw values, one 16-bit hash per record and column.
@@ -380,7 +400,8 @@ class Table(Immutable, Records):
         if self.private:
             raise TypeError("a private table must not be pickled")
         columns = dict(zip(self.domain.names, self.columns, strict=True))
-        return _restored, (columns, self.domain, self.for_release, self.frame_kind, self.traces)
+        marks = self.for_release, self.frame_kind, self.traces, self.constraints
+        return _restored, (columns, self.domain, *marks)
 
     def __repr__(self) -> str:
         mark = "" if self.for_release else ", not for release"
@@ -393,9 +414,11 @@ def _restored(
     for_release: bool,
     frame_kind: FrameKind | None,
     traces: Traces,
+    constraints: Constraints | None,
 ) -> Table:
     """Unpickle a public table."""
     table = Table(columns, domain, private=False).with_frame_kind(frame_kind).with_traces(traces)
+    table = table.keeping(constraints)
     return table if for_release else table.not_for_release()
 
 
@@ -450,5 +473,4 @@ def _checked_column(name: str, size: int, codes: Any, private: bool) -> Codes:
         raise ValueError(
             f"column {shown(name)} has {what} outside the domain ({first}): must be from 0 to {size - 1}"
         )
-    column: Codes = freeze(np.ascontiguousarray(array, dtype))
-    return column
+    return freeze(np.ascontiguousarray(array, dtype))

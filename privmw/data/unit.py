@@ -104,8 +104,7 @@ def _leaving(hashes: Hashes, at_most: int) -> Int64s:
     # One key of both sorts 20 times as fast as two, as units are in order.
     order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities, kind="stable")
     # Only records of the same unit have changed places: positions in the unit are now ranks.
-    leaving: Int64s = crowded[order[numbers >= at_most]]
-    return leaving
+    return crowded[order[numbers >= at_most]]
 
 
 def _crowded(hashes: Hashes, at_most: int) -> Int64s:

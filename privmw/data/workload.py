@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privmw.data.combinations import CombinationIndex, sample_combinations
 from privmw.data.domain import Domain, Immutable, check_domain, positions_of
 from privmw.kernels.arrays import Int32s, Int64s, UInt32s, freeze
 from privmw.kernels.cells import LARGEST_MARGINAL
@@ -62,12 +62,8 @@ class Workload(Immutable):
 
     def __init__(self, domain: Domain, marginals: Iterable[Sequence[str]]) -> None:
         check_domain(domain)
-        expect(
-            "marginals",
-            marginals,
-            isinstance(marginals, Iterable) and not isinstance(marginals, str),
-            "a list of tuples of attribute names",
-        )
+        right = isinstance(marginals, Iterable) and not isinstance(marginals, str)
+        expect("marginals", marginals, right, "a list of tuples of attribute names")
         rows: dict[tuple[int, ...], None] = {}
         for place, marginal in enumerate(marginals):
             row = tuple(sorted(_positions(domain, f"marginals[{place}]", marginal)))
@@ -94,8 +90,14 @@ class Workload(Immutable):
         return self
 
     @classmethod
-    def all(cls, domain: Domain, k: int | Iterable[int]) -> Workload:
+    def all(cls, domain: Domain, k: int | Iterable[int], *, target: str | None = None) -> Workload:
         """Every marginal of k attributes (or of each k in turn), in the order of itertools.combinations.
+
+        target: an attribute that is to be predicted from the others. Of the marginals of the largest order
+        only those with the target are then taken, and all of the order below, which need less noise.
+
+        >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2, "d": 2}), k=3, target="a"))[3:7]
+        [('b', 'c'), ('b', 'd'), ('c', 'd'), ('a', 'b', 'c')]
 
         >>> list(Workload.all(Domain({"a": 2, "b": 2, "c": 2}), k=2))
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
@@ -104,6 +106,8 @@ class Workload(Immutable):
         given: Any = k
         several = isinstance(given, Iterable) and not isinstance(given, str)
         orders = [_order(domain, order, quote=not several) for order in (given if several else [given])]
+        if target is not None:
+            return cls(domain, _around(domain, orders, target))
         counts = [math.comb(len(domain), order) for order in orders]
         if len(set(orders)) < len(orders):
             raise ValueError(f"k ({len(orders)} orders) must not repeat an order")
@@ -339,3 +343,87 @@ def _indices(name: str, values: Any, limit: int) -> Int64s:
         bad = int(((array < 0) | (array >= limit)).argmax())
         raise ValueError(f"{name}[{bad}] must be from 0 to {limit - 1}")
     return array.astype(np.int64)
+
+
+def _around(domain: Domain, orders: Sequence[int], target: str) -> Iterator[tuple[str, ...]]:
+    """All marginals of the smaller orders, and those of the largest order that hold the target."""
+    expect("target", target, str, "the name of an attribute")
+    if target not in domain:
+        raise ValueError(f"target ({shown(target)}) must be an attribute of the domain")
+    largest = max(orders)
+    smaller = sorted({largest - 1, *orders} - {0, largest})
+    others = [name for name in domain.names if name != target]
+    for order in smaller:
+        yield from itertools.combinations(domain.names, order)
+    for rest in itertools.combinations(others, largest - 1):
+        yield (target, *rest)
+
+
+def sample_combinations(n: int, k: int, size: int, seed: int) -> npt.NDArray[np.int32]:
+    """`size` distinct combinations, every such set equally likely, even if there are too many to list.
+
+    It uses only the bits of Python's Mersenne Twister, which are the same in every version.
+
+    >>> sample_combinations(100, 3, 2, seed=0).tolist()
+    [[27, 53, 64], [31, 47, 92]]
+    """
+    bits = random.Random(seed).getrandbits
+    total = math.comb(n, k)
+    ranks: set[int] = set()
+    for last in range(total - size, total):  # Floyd's sampling without replacement
+        rank = bits(last.bit_length())
+        while rank > last:
+            rank = bits(last.bit_length())
+        ranks.add(last if rank in ranks else rank)
+    return combinations_at(n, k, sorted(ranks))
+
+
+def combinations_at(n: int, k: int, ranks: list[int]) -> npt.NDArray[np.int32]:
+    """The combinations of given ranks.
+
+    >>> combinations_at(4, 2, [0, 1, 5]).tolist()
+    [[0, 1], [0, 2], [2, 3]]
+    """
+    total = math.comb(n, k)
+    exact = np.int64 if total < 2**63 else np.object_  # Python integers where 64 bits are too few
+    # Counted from the last combination, a rank is C(m_k, k) + ... + C(m_1, 1) with m_k > ... > m_1, in one
+    # way only, found greedily; the row is then n - 1 - m_k, ..., n - 1 - m_1.
+    rest: npt.NDArray[Any] = np.array([total - 1 - rank for rank in ranks], exact)
+    rows = np.empty((len(ranks), k), np.int32)
+    for column in range(k):
+        below: npt.NDArray[Any] = np.array([math.comb(m, k - column) for m in range(n)], exact)
+        m = np.searchsorted(below, rest, "right") - 1
+        rows[:, column] = n - 1 - m
+        rest = rest - below[m]
+    return rows
+
+
+class CombinationIndex:
+    """An index of combinations of mixed sizes (flat, with their starts), to find one by its items.
+
+    >>> CombinationIndex(np.array([2, 0, 1], np.int32), np.array([0, 2, 3])).find([0, 2])
+    0
+    """
+
+    __slots__ = ("_columns", "_order")
+
+    def __init__(self, flat: npt.NDArray[np.int32], starts: npt.NDArray[np.int64]) -> None:
+        sizes = np.diff(starts)
+        rows = np.full((len(sizes), int(sizes.max(initial=0))), -1, np.int32)
+        for size in np.unique(sizes).tolist():
+            of_size = np.flatnonzero(sizes == size)
+            rows[of_size, :size] = np.sort(flat[starts[of_size, None] + np.arange(size)], axis=1)
+        self._order = np.lexsort(rows.T[::-1]) if rows.size else np.empty(0, np.int64)
+        self._columns = np.ascontiguousarray(rows[self._order].T)
+
+    def find(self, items: list[int]) -> int:
+        """The position of the combination of these items (in any order), or -1."""
+        if len(items) > len(self._columns):
+            return -1
+        low, high = 0, len(self._order)
+        padding = [-1] * (len(self._columns) - len(items))
+        for column, item in zip(self._columns, sorted(items) + padding, strict=True):
+            target = np.int32(item)  # of the column's dtype, or searchsorted would convert the column
+            left, right = (int(np.searchsorted(column[low:high], target, side)) for side in ("left", "right"))
+            low, high = low + left, low + right
+        return int(self._order[low]) if low < high else -1

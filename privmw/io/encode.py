@@ -470,8 +470,7 @@ class Lookup:
             return np.full(len(values), self._unlisted)
         if self._table is not None:
             least = int(labels[0]) - 1
-            looked_up: SignedCodes = self._table[np.clip(values, least, least + len(self._table) - 1) - least]
-            return looked_up
+            return self._table[np.clip(values, least, least + len(self._table) - 1) - least]
         near = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
         return np.where(labels[near] == values, codes[near], self._unlisted)
 

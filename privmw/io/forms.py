@@ -84,6 +84,16 @@ def plain_numbers(texts: Any, syntax: Syntax) -> Any:
     return pc.if_else(fits, texts, pa.scalar(None, texts.type))
 
 
+def time_of_date(text: str) -> tuple[str, str]:
+    """The day and the time of a date's text; the time begins with the blank or T before it.
+
+    >>> time_of_date("31.12.1999 23:59"), time_of_date("2020-01-01")
+    (('31.12.1999', ' 23:59'), ('2020-01-01', ''))
+    """
+    day = re.sub(rf"{_TIME}$", "", text)
+    return day, text[len(day) :]
+
+
 def plain_date(text: str, order: str | None) -> datetime.date | None:
     """The day of a text; None if it is not a date of this order, or there is no such day.
 
@@ -92,7 +102,7 @@ def plain_date(text: str, order: str | None) -> datetime.date | None:
     """
     if not re.fullmatch(DATES[order or "ymd"], text, re.ASCII):
         return None
-    text = re.sub(rf"{_TIME}$", "", text)
+    text = time_of_date(text)[0]
     name = re.search(f"({'|'.join(_NAMES)})[a-z]*", text.lower())
     numbers = [int(digits) for digits in re.findall("[0-9]+", text)]
     if name:

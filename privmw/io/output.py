@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from privmw.data.records import Bins
+from privmw.data.syntax import Syntax
 from privmw.data.table import Table
 from privmw.io.extras import need
 from privmw.io.files import ABOUT, SEEDED
@@ -23,6 +24,7 @@ from privmw.secrecy import shown
 
 if TYPE_CHECKING:
     from privmw.io.decode import Decoder
+    from privmw.io.own_texts import OwnTexts
     from privmw.io.public_records import Donors
 
 OUTPUT_BATCH_ROWS = 2**18  # of a batch
@@ -49,7 +51,7 @@ def to_frame(table: Table, kind: str, *, bins: str, public: Any, seed: int | Non
 
     values = _Values(table, bins=bins, public=public, seed=seed)
     decoders = values.decoders
-    frame = _arrow(table, values)
+    frame = _arrow(values.table, values)
     own = public[0] if isinstance(public, list) and public else public
     if kind == "pandas":
         return pandas_frame(frame, own, [d.attribute.name for d in decoders if d.is_like])
@@ -72,21 +74,43 @@ def write(
     """Write a table to a .parquet, .csv or .feather file; see `Table.write`. values: of `_Values`."""
     name = check_name(path, "records", for_release=table.for_release)
     pa = need("pyarrow", "write files", "io")
-    made = _Values(table, **values)
-    decoders = made.decoders
+    made = _Values(table, **values, as_text=format_of(name) == "csv")
+    decoders, table = made.decoders, made.table
     fields = [(decoder.attribute.name, decoder.type) for decoder in decoders]
     labelled: list[list[int]] = [[] for _ in decoders]
+    syntax = None
     if format_of(name) == "csv":
+        syntax = table.domain.syntax
         labelled = [_labelled_codes(decoder, table) for decoder in decoders]
         fields = [
-            (name, pa.string() if codes else kind)
+            (name, pa.string() if codes or made.texts is not None or _has_comma(kind, syntax) else kind)
             for (name, kind), codes in zip(fields, labelled, strict=True)
         ]
     schema = pa.schema(fields, _mark(table))
-    with table_file(name, schema, overwrite=overwrite, raw=raw, progress=progress) as write_next:
+    how: dict[str, Any] = {"overwrite": overwrite, "raw": raw, "progress": progress, "syntax": syntax}
+    numbers = [a.name for a in table.domain.attributes if a.edges and made.texts is not None]
+    with table_file(name, schema, **how, numbers=numbers) as write_next:
         for start in range(0, table.n, OUTPUT_BATCH_ROWS):
             batch = table.take(np.arange(start, min(start + OUTPUT_BATCH_ROWS, table.n)))
-            write_next(_with_labels(_arrow(batch, made, start), batch, labelled, schema))
+            arrow = _with_commas(_arrow(batch, made, start), syntax)
+            write_next(_with_labels(arrow, batch, labelled, schema))
+
+
+def _has_comma(kind: Any, syntax: Syntax | None) -> bool:
+    """True if the numbers of a column are written with a decimal comma."""
+    pa = need("pyarrow", "write files", "io")
+    numbers = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return numbers and syntax is not None and syntax.decimal == ","
+
+
+def _with_commas(arrow: Any, syntax: Syntax | None) -> Any:
+    """The table with decimal commas in its columns of numbers, if the syntax has them."""
+    pa, compute = need("pyarrow", "write files", "io"), need("pyarrow.compute", "write files", "io")
+    for place, field in enumerate(arrow.schema):
+        if _has_comma(field.type, syntax):
+            texts = compute.replace_substring(arrow.column(place).cast(pa.string()), ".", ",")
+            arrow = arrow.set_column(place, field.name, texts)
+    return arrow
 
 
 def _with_labels(arrow: Any, batch: Table, labelled: list[list[int]], schema: Any) -> Any:
@@ -123,9 +147,13 @@ def _mark(table: Table) -> dict[str, str] | None:
 class _Values:
     """A decoder for each attribute of a table, and the public records that provide raw values."""
 
-    def __init__(self, table: Table, *, bins: str, public: Any, seed: int | None) -> None:
+    def __init__(
+        self, table: Table, *, bins: str, public: Any, seed: int | None, as_text: bool = False
+    ) -> None:
         from privmw.io.decode import Decoder, PublicColumn
+        from privmw.io.own_texts import OwnTexts
         from privmw.io.public_records import PublicRecords
+        from privmw.io.relations import Column, keep_relations
 
         if table.private:
             raise ValueError("a private table must not be written")
@@ -135,9 +163,11 @@ class _Values:
             raise ValueError("public must be given to draw the values of bins, and only then")
         attributes = table.domain.attributes
         self.donors: Donors | None = None
+        self.texts: OwnTexts | None = None  # as the public text file writes the values
         streams = sampling_stream(seed).spawn(len(attributes) + 1) if bins in ("spread", "draw") else None
         spread = [None] * len(attributes) if streams is None else streams[1:]
         columns: dict[str, PublicColumn] = {}
+        records: PublicRecords | None = None
         types: dict[str, Any] = {}
         if streams is not None and bins == "draw":
             given = public if isinstance(public, list) else [public]
@@ -146,17 +176,35 @@ class _Values:
             types = {a.name: sources[0].type_of(a.name) for a in attributes} if sources else {}
             columns = {n: PublicColumn(values, records.codes[n]) for n, values in records.values.items()}
             self.donors = records.donors(table, streams[0])
+            if as_text and all(source.is_text for source in sources):
+                self.texts = OwnTexts(sources, records, sources[0].syntax)
         self.decoders = [
             Decoder(
                 a, numbers=bins != "label", spread=rng, public=columns.get(a.name), like=types.get(a.name)
             )
             for a, rng in zip(attributes, spread, strict=True)
         ]
+        self.table, self._decided = table, dict[str, Column]()  # of all records, decided by relations
+        rules = table.constraints
+        if rules is not None and bins != "label" and (rules.relations or not rules.mask(table).all()):
+            stream = sampling_stream(seed).spawn(len(attributes) + 2)[-1]
+            kept = keep_relations(table, self.decoders, records, self.donors, stream)
+            self.table, self.donors, self._decided = kept.table, kept.donors, dict(kept.columns)
 
     def arrays(self, batch: Table, start: int = 0) -> list[Any]:
         """The Arrow arrays of a batch's columns; start: the position of its first record in the table."""
         columns = zip(self.decoders, batch.columns, strict=True)
-        if self.donors is None:
-            return [decoder.values(codes) for decoder, codes in columns]
         stop = start + batch.n
-        return [d.values(codes, self.donors.of(d.attribute.name, start, stop)) for d, codes in columns]
+        arrays = []
+        for decoder, codes in columns:
+            name = decoder.attribute.name
+            rows = None if self.donors is None else self.donors.of(name, start, stop)
+            if name in self._decided:
+                decided = self._decided[name]
+                values, rows = decided.values[start:stop], decided.rows[start:stop]
+            else:
+                values = decoder.values(codes, rows)
+            if self.texts is not None:
+                values = self.texts.written(decoder.attribute, codes, values, rows)
+            arrays.append(values)
+        return arrays

@@ -8,6 +8,7 @@ values. This module knows public data and the sampling stream. It imports pyarro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from privmw.data.row_hash import row_hashes
 from privmw.data.syntax import PLAIN
 from privmw.data.table import Table
 from privmw.io.encode import Encoder
-from privmw.io.files import check_names
+from privmw.io.files import ABOUT, check_names
 from privmw.io.public_source import PublicSource
 from privmw.io.tally import kind_of
 from privmw.kernels.arrays import Codes, Float64s
@@ -59,16 +60,18 @@ class Donors(NamedTuple):
 def public_values(paths: Sequence[str], domain: Domain) -> Any:
     """An Arrow table of the values of several public files in those columns of a domain that all files have.
 
-    Later draws can use it instead of the files, with the same results.
+    Later draws can use it instead of the files, with the same results: values of text files stay text.
     """
     sources = [PublicSource(path, domain.syntax) for path in paths]
     names = [name for name in domain.names if all(name in source.names for source in sources)]
     columns: dict[str, list[Any]] = {name: [] for name in names}
+    texts = len({source.is_text and source.syntax for source in sources}) == 1 and sources[0].is_text
     for source in sources:
-        for batch in source.batches(names):
+        for batch in source.batches(names, raw=texts):
             for name, array in batch.items():
                 columns[name].append(array)
-    return pa.table({name: _combined([arrays]) for name, arrays in columns.items()})
+    mark = {ABOUT: json.dumps({"texts": True})} if texts else None
+    return pa.table({name: _combined([arrays]) for name, arrays in columns.items()}, metadata=mark)
 
 
 class PublicRecords:

@@ -63,7 +63,8 @@ class PublicSource:
         self.types: dict[str, Any] = {}  # for files with types: known before rows are read
         if isinstance(source, str | os.PathLike):
             self._path = files.checked_path(source)
-            self.is_text = files.is_text(self._path)
+            first = files.files_of(self._path)[0]
+            self.is_text = files.is_text(self._path) or bool(files.about(first).get("texts"))
             self._layout = files.public_layout(self._path, syntax or detect.DETECT, columns or ())
             self.names, types = files.columns_of(
                 files.files_of(self._path)[0], private=False, syntax=self._layout

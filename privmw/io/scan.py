@@ -329,7 +329,7 @@ def read_table(
     missing_ok: if True, a public file may lack columns of the domain. The table is then on the domain of its
     columns, and `Support.from_table(table, domain=domain)` makes a support of it.
 
-    syntax: the syntax of a text file. A setting of None is taken from the domain (`Domain.syntax`).
+    syntax: the syntax of a text file. Settings of None are taken from the domain (`Domain.syntax`).
     Those that the domain lacks too are detected on a public file, and plain for a private one (UTF-8, commas,
     decimal points, ISO dates): nothing is ever detected on a private file. In a private csv file every line
     is a record, and an unreadable value is `other` or missing if the domain declares these, else refused.
@@ -470,10 +470,10 @@ def _codes(
     syntax: Syntax = PLAIN,
     traced: Traced = _NONE,
 ) -> Iterator[tuple[list[SignedCodes], Hashes, Traces]]:
-    """The codes of every batch, the hashes of its units (empty without a unit), and its traces.
+    """Yield the codes, unit hashes (empty without a unit) and traces of every batch.
 
     traced: the columns to trace, in the domain or not.
-    At the end of a path, an error about all its values that were refused.
+    At the end of a path, raises one error about all refused values.
     """
     need("pyarrow", "read files", "io")
     from privmw.io.encode import Encoder, check_all

@@ -95,7 +95,7 @@ class Tally:
             for text, count in zip(values.to_pylist(), counts.tolist(), strict=True):
                 self.texts[text] = self.texts.get(text, 0) + count
         else:
-            self._merge(_numbers(values), counts)
+            self._merge(numbers_of(values), counts)
         if len(self) > REMEMBERED:
             self._forget()
 
@@ -148,10 +148,18 @@ class Tally:
         records = self.rows - self.missing - self.infinite
         if len(self) >= _UNIQUE * records:
             return "nearly every record has a value of its own"
-        span = 0 if self.texts else int(self.values[-1]) - int(self.values[0]) + 1
-        if span == len(self) and records < span * np.log(span):
-            return "it seems to number the records"
-        return None
+        return "it seems to number the records" if self.is_sequence else None
+
+    @property
+    def is_sequence(self) -> bool:
+        """True if integers are consecutive where random ones would have had gaps."""
+        if self.texts or not len(self):
+            return False
+        records = self.rows - self.missing - self.infinite
+        span = int(self.values[-1]) - int(self.values[0]) + 1
+        if not self.complete:  # too many values to see gaps
+            return self._forgot is not None and span <= 2 * records
+        return span == len(self) > 1 and bool(records < span * np.log(span))
 
     def __len__(self) -> int:
         return len(self.texts) or len(self.values)
@@ -161,7 +169,7 @@ def _name(arrow_type: Any) -> str:
     return re.split("[^a-z_]", str(arrow_type))[0]
 
 
-def _numbers(values: Any) -> npt.NDArray[Any]:
+def numbers_of(values: Any) -> npt.NDArray[Any]:
     """The numbers of an Arrow array; dates and times as ordinals."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -6,14 +6,16 @@ pyarrow is imported late.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
 from privmw.data.attribute import FORMULA, NUMBER, guarded
+from privmw.data.syntax import PLAIN, Syntax
 from privmw.io.extras import need
 from privmw.secrecy import shown
 
@@ -143,12 +145,20 @@ def _guarded_column(column: Any) -> Any:
 
 @contextlib.contextmanager
 def table_file(
-    name: str, schema: Any, *, overwrite: bool = False, raw: bool = False, progress: Progress | None = None
+    name: str,
+    schema: Any,
+    *,
+    overwrite: bool = False,
+    raw: bool = False,
+    progress: Progress | None = None,
+    syntax: Syntax | None = None,
+    numbers: Collection[str] = (),
 ) -> Iterator[Callable[[Any], None]]:
     """Open a new file for tables of this schema; yields the function that writes the next table.
 
     Dictionary columns must have the same dictionary in every table. raw: write texts to csv unchanged, even
-    if a spreadsheet program would run them as formulas. progress: called after each table.
+    if a spreadsheet program would run them as formulas. progress: called after each table. syntax: of csv.
+    numbers: columns of texts such as "-5 %", which no program runs.
     """
     form, rows = format_of(name), 0
     # Opened here: pyarrow cannot name a file whose name is not UTF-8.
@@ -157,7 +167,20 @@ def table_file(
             header = plain_schema(schema)
             if not raw:
                 header = header.empty_table().rename_columns([*map(guarded, header.names)]).schema
-            writer = need("pyarrow.csv", "write files", "io").CSVWriter(file, header)
+            csv, layout = need("pyarrow.csv", "write files", "io"), (syntax or PLAIN).over(PLAIN)
+            options = csv.WriteOptions(include_header=bool(layout.header), delimiter=layout.separator)
+            recoded: Any = file
+            if codecs.lookup(layout.encoding or "utf-8").name != "utf-8":
+                recoded = codecs.StreamRecoder(  # pyarrow writes UTF-8
+                    file,
+                    codecs.getencoder("utf-8"),
+                    codecs.getdecoder("utf-8"),
+                    codecs.getreader("utf-8"),
+                    codecs.getwriter(layout.encoding or "utf-8"),
+                    "replace",
+                )
+            recoded.write(b"\n" * (layout.skip or 0))
+            writer = csv.CSVWriter(recoded, header, write_options=options)
         elif form == "feather":
             ipc = need("pyarrow.ipc", "write files", "io")
             writer = ipc.new_file(file, schema, options=ipc.IpcWriteOptions(compression="lz4"))
@@ -173,8 +196,11 @@ def table_file(
             nonlocal rows
             rows += table.num_rows
             if form == "csv":
-                columns = table.columns if raw else map(_guarded_column, table.columns)
-                table = table.from_arrays(list(columns), header.names).cast(header)
+                columns = [
+                    column if raw or name in numbers else _guarded_column(column)
+                    for name, column in zip(schema.names, table.columns, strict=True)
+                ]
+                table = table.from_arrays(columns, header.names).cast(header)
             writer.write_table(table)
             if progress is not None:
                 progress(rows)

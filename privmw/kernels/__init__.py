@@ -19,6 +19,7 @@ csrc/capi/privmw.h, in the compiled module whatever the backend.
 from typing import Any
 
 from privmw.kernels.c_interface import get_cmake_dir, get_include, get_pkgconfig_dir
+from privmw.kernels.cells import MASS_BITS
 from privmw.kernels.choice import BACKENDS, backend, set_threads, threads
 from privmw.kernels.columns import Columns
 from privmw.kernels.least_squares import FitTargets, Solution, Tallies
@@ -34,7 +35,6 @@ from privmw.kernels.rows import (
     matching_bitmap,
     matching_rows,
 )
-from privmw.kernels.scale import MASS_BITS
 from privmw.kernels.weights import (
     LARGEST_FACTOR,
     Gains,

@@ -1,4 +1,7 @@
-"""Cells of marginals: validation of a workload, and values of cells as integers."""
+"""Cells of marginals: validation of a workload, values of cells as integers, and the scale of masses.
+
+The constants are those of csrc/core/weights.hpp.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,19 @@ import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int32s, Int64s
 from privmw.kernels.checks import check_array, check_starts, check_within
-from privmw.kernels.scale import powers_of_two
+
+MASS_BITS = 60  # the mass of a row is rint(weight * 2^60)
+LEAST_TOTAL, MOST_TOTAL = 2**58, 2**62
+LEAST_EXPONENT = -900  # of the largest of some values: smaller ones are scaled as if it were this
+LIGHTEST_WEIGHT = 2.0**-1000
+MOST_WEIGHT = 7.75  # its mass fits 64 bits, and 4 times any factor below 1.9 stays below it
+
+
+def powers_of_two(exponent: int) -> tuple[float, float]:
+    """Two factors with product 2^exponent, neither of which overflows."""
+    half = int(exponent / 2)  # towards zero, as in C++
+    return math.ldexp(1.0, half), math.ldexp(1.0, exponent - half)
+
 
 LARGEST_ORDER = 6  # attributes of a marginal
 LARGEST_MARGINAL = 2**40  # cells
@@ -66,5 +81,4 @@ def to_integers(values: Float64s, first_cells: Int64s) -> tuple[Int64s, int]:
 def in_units(sums: Int64s, prices: Float64s, unit: int) -> Int64s:
     """The products of sums and prices, rounded to units of 2^unit."""
     first, second = powers_of_two(-unit)
-    products: Int64s = np.rint(sums * prices * first * second).astype(np.int64)
-    return products
+    return np.rint(sums * prices * first * second).astype(np.int64)

@@ -26,13 +26,8 @@ def check_integer(
     >>> check_integer("rounds", np.int64(3), 1)
     3
     """
-    expect(
-        name,
-        value,
-        isinstance(value, numbers.Integral) and not isinstance(value, bool),
-        "an integer",
-        quote=quote,
-    )
+    right = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    expect(name, value, right, "an integer", quote=quote)
     integer = int(value)
     if (low is not None and integer < low) or (high is not None and integer > high):
         came = f" ({shown(integer)})" if quote else ""
@@ -54,13 +49,8 @@ def check_number(name: str, value: Any, *, quote: bool = True) -> float:
     >>> check_number("split", 1)
     1.0
     """
-    expect(
-        name,
-        value,
-        isinstance(value, numbers.Real) and not isinstance(value, bool),
-        "a number",
-        quote=quote,
-    )
+    right = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    expect(name, value, right, "a number", quote=quote)
     try:
         return float(value)
     except OverflowError:

@@ -96,12 +96,8 @@ class Tallies:
             self.offsets.append(self.offsets[-1] + math.prod(sizes[a] for a in places))
         self.rows = math.prod(sizes)
         if columns is not None:
-            expect(
-                "columns",
-                columns,
-                isinstance(columns, Columns) and columns.sizes == tuple(sizes),
-                "Columns of these sizes",
-            )
+            right = isinstance(columns, Columns) and columns.sizes == tuple(sizes)
+            expect("columns", columns, right, "Columns of these sizes")
             self.rows = columns.rows
         self.cells = self.offsets[-1]
         if self.rows > MOST_TALLY_ROWS or self.cells > MOST_TALLY_CELLS:

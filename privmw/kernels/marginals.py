@@ -9,7 +9,7 @@ import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
-from privmw.kernels.cells import check_marginals, in_units, to_integers
+from privmw.kernels.cells import LEAST_EXPONENT, check_marginals, in_units, to_integers
 from privmw.kernels.checks import (
     check_apart,
     check_array,
@@ -22,7 +22,6 @@ from privmw.kernels.checks import (
 )
 from privmw.kernels.choice import backend, threads_of
 from privmw.kernels.columns import Columns, check_are_columns
-from privmw.kernels.scale import LEAST_EXPONENT
 from privmw.ranks import ALONE, Communicator
 
 MOST_EFFECT_BYTES = 2**28  # of the lists of rows' effects, if the caller does not say

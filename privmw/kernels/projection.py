@@ -8,6 +8,7 @@ import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, freeze, frozen
+from privmw.kernels.cells import MASS_BITS
 from privmw.kernels.checks import (
     check_array,
     check_integer,
@@ -17,7 +18,6 @@ from privmw.kernels.checks import (
     check_within,
 )
 from privmw.kernels.choice import backend, threads_of
-from privmw.kernels.scale import MASS_BITS
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 MOST_INCIDENCE_QUERIES = 2**32 - 1
@@ -74,8 +74,7 @@ class Incidence:
                [0.25, 0.75]])
         """
         check_length("weights", check_array("weights", weights, np.float64), self.groups)
-        matrix: Float64s = self._core.gram(weights, threads_of(threads))
-        return matrix
+        return self._core.gram(weights, threads_of(threads))
 
     @property
     def nbytes(self) -> int:

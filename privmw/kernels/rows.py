@@ -107,12 +107,8 @@ def _check_query(
 ) -> tuple[list[int], list[int]]:
     check_are_columns(columns)
     for name, integers in (("attributes", attributes), ("values", values)):
-        expect(
-            name,
-            integers,
-            isinstance(integers, Sequence | np.ndarray) and np.ndim(integers) == 1,
-            "a list of integers",
-        )
+        right = isinstance(integers, Sequence | np.ndarray) and np.ndim(integers) == 1
+        expect(name, integers, right, "a list of integers")
     _check_as_many(values, attributes)
     checked_attributes = [
         check_integer(f"attributes[{place}]", a, 0, len(columns.sizes) - 1, quote=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from privmw.kernels import choice
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.cells import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
 from privmw.kernels.checks import (
     check_apart,
     check_array,
@@ -23,7 +24,6 @@ from privmw.kernels.checks import (
     check_writable,
 )
 from privmw.kernels.choice import threads_of
-from privmw.kernels.scale import LEAST_TOTAL, MASS_BITS, MOST_TOTAL
 from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
 
 LARGEST_FACTOR = 2.0**32

@@ -1,10 +1,10 @@
-"""The accounted mechanisms: private values in; a released value and the event that it cost out.
+"""The accounted mechanisms: they take private values, and return released values with the event charged.
 
-selection.py chooses candidates by private scores (scores.py makes them of counts), noise.py adds noise to
-private counts, residual_noise.py to their interactions, threshold.py shows only those that are large,
-randomized_response.py flips private bits. Each states its cost from its parameters alone, before it sees a
-value: `Selection`, `Noise`, `ResidualNoise` and `Threshold` let the curator charge it first. Draws are exact
-(csrc/draw), and no error here shows a private value.
+selection.py chooses candidates by private scores (scores.py computes them from counts), noise.py adds noise
+to private counts, residual_noise.py to their interactions, threshold.py shows only large noisy counts, and
+randomized_response.py flips private bits. Each cost depends on parameters alone and is known before any value
+is seen: `Selection`, `Noise`, `ResidualNoise` and `Threshold` let the curator charge it first. Draws are
+exact (csrc/draw), and no error message shows a private value.
 """
 
 from privmw.mechanisms.noise import Noise, add_discrete_gaussian, add_discrete_laplace

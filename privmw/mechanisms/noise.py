@@ -1,7 +1,8 @@
-"""Noise on private integer counts: discrete Gaussian and discrete Laplace, with the event that it cost.
+"""Discrete Gaussian and discrete Laplace noise on private integer counts, with the event charged.
 
-A share of the budget becomes a float scale, rounded so that it costs no more; that float, as the exact
-rational it is, is the scale of the draw and of the event. Counts are private: no check depends on a value.
+A share of the budget becomes a float scale, rounded so that the cost is within the share; this float, taken
+as an exact rational, is the scale of both the draw and the event. Counts are private: no check depends on
+them.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from privmw.accounting.noise import (
 )
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
+from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erased_on_failure, erasing, expect, sealed
+from privmw.secrecy import erased_on_failure, erasing, expect_array, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -35,7 +37,7 @@ LARGEST_NOISED_COUNT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Noise with its cost, before any count is known: prepare it, charge its event, then add it.
+    """Noise and its cost, before any count is seen: prepare it, charge its event, then add it.
 
     >>> from privmw.accounting.noise import DISCRETE_GAUSSIAN
     >>> Noise.prepare(DISCRETE_GAUSSIAN, size=6, sensitivity=2, share=0.25).event
@@ -46,7 +48,8 @@ class Noise:
 
     @classmethod
     def prepare(cls, family: NoiseFamily, *, size: int, sensitivity: Real, share: Real) -> Noise:
-        """Return the noise for `size` counts that costs at most a share, in rho or epsilon as its family.
+        """Return the noise on `size` counts whose cost is within a share (rho or epsilon, as the family
+        uses).
 
         sensitivity: L1 for Laplace noise, the squared L2 for Gaussian noise.
         """
@@ -55,22 +58,22 @@ class Noise:
 
     @sealed
     def add(self, counts: Counts, stream: Stream) -> Counts:
-        """Return counts plus noise. The noise is as private as the counts: it is erased before it goes."""
+        """Return counts plus noise. The noise is as private as the counts, so its memory is erased."""
         noisy = np.empty_like(counts, order="C")
         with erased_on_failure(noisy), erasing() as erased:
             noise = erased(self._draw(counts.size, stream))
-            # Clamping brings no two counts further apart, so it costs nothing, and then no sum can wrap. In
-            # place: a temporary would keep the counts.
+            # Clamping moves no two counts further apart, so it does not raise the sensitivity, and no sum can
+            # overflow. In place: a temporary array would keep the counts in memory.
             np.maximum(counts, -LARGEST_NOISED_COUNT, out=noisy)
             np.minimum(noisy, LARGEST_NOISED_COUNT, out=noisy)
             noisy += noise.reshape(counts.shape)
         return noisy
 
     def _draw(self, size: int, stream: Stream) -> Counts:
-        order = family_of_event(self.event).order
-        sampler = draws.discrete_laplace if order == 1 else draws.discrete_gaussian
-        power = _power(self.event.scale, order)  # the samplers take the scale, and sigma squared
-        return sampler(stream.bit_generator, power.numerator, power.denominator, size)
+        power = _power(self.event.scale, family_of_event(self.event).order)  # the scale, or sigma squared
+        sampler = getattr(draws, self.event.kind.replace("-", "_"))
+        drawn: Counts = sampler(stream.bit_generator, power.numerator, power.denominator, size)
+        return drawn
 
 
 # Pure functions of public parameters, remembered: a loop asks for the same noise in every round. Typed, so
@@ -149,13 +152,20 @@ def add_discrete_laplace(
 
 def size_of(counts: Any) -> int:
     """Return how many counts there are; refuse what is not an array of them."""
-    expect(
-        "counts",
-        counts,
-        isinstance(counts, np.ndarray) and counts.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("counts", counts, np.int64)
     if counts.ndim == 0 or counts.size == 0:
         raise ValueError(f"counts (shape {counts.shape}) must be an array of at least one count")
     return int(counts.size)
+
+
+def drawable(name: str, value: Real | Fraction) -> Fraction:
+    """Return value as a rational for the exact draws; refuse one with too many digits.
+
+    >>> drawable("epsilon", 0.5)
+    Fraction(1, 2)
+    """
+    ratio = Fraction(value)
+    bits = max(ratio.numerator.bit_length(), ratio.denominator.bit_length())
+    if bits > LONGEST_INTEGER:
+        raise ValueError(f"{name} ({bits} bits) must be a rational of at most {LONGEST_INTEGER} bits")
+    return ratio

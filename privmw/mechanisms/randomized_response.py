@@ -11,9 +11,9 @@ import numpy.typing as npt
 from privmw.accounting import RandomizedResponse, epsilon_from_q
 from privmw.accounting.rounding import Real, positive
 from privmw.kernels import draws
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, expect, sealed
+from privmw.secrecy import erasing, expect_array, sealed
 
 Bits: TypeAlias = npt.NDArray[np.bool_]
 
@@ -22,9 +22,9 @@ Bits: TypeAlias = npt.NDArray[np.bool_]
 def randomized_response(
     bits: Bits, *, epsilon: Real | None = None, q: Real | None = None, rng: Rng = None
 ) -> tuple[Bits, RandomizedResponse]:
-    """Keep or flip each bit by its own coin, and say what it cost (Warner 1965).
+    """Keep or flip each bit with an independent coin (Warner 1965); returns the event charged too.
 
-    Requires: bool bits, one a record; replace-one neighbours (n is public); rng None for a release.
+    Requires: bool bits, one per record; replace-one neighbours (n is public); rng None for a release.
     Ensures: with epsilon a bit is kept with probability e^epsilon / (1 + e^epsilon); with q, 0 < q < 1, with
         probability (1 + q) / 2, so that E[1 - 2 out] = q (1 - 2 bit).
     Privacy: epsilon-DP, whatever the number of bits; q costs ln((1 + q) / (1 - q)), rounded up to a float.
@@ -37,13 +37,7 @@ def randomized_response(
     >>> kept.dtype, event.epsilon - 1.0986 < 1e-4
     (dtype('bool'), True)
     """
-    expect(
-        "bits",
-        bits,
-        isinstance(bits, np.ndarray) and bits.dtype == np.bool_,
-        "a numpy array of bool",
-        quote=False,
-    )
+    expect_array("bits", bits, np.bool_)
     if bits.ndim != 1 or bits.size == 0:
         raise ValueError(f"bits (shape {bits.shape}) must be one-dimensional, with at least one bit")
     if (epsilon is None) == (q is None):

@@ -1,7 +1,7 @@
-"""Residual noise: of tables of private counts, only the interactions leave, with discrete Gaussian noise.
+"""Residual noise: releases the interactions of tables of private counts, with discrete Gaussian noise.
 
 The event states every sigma and is charged for all looks jointly (accounting/residual_gaussian.py); the proof
-is docs/proofs/residual_noise.md. Counts and noisy tables are private: contrasts alone are released.
+is docs/proofs/residual_noise.md. Counts and noisy tables are private: only contrasts are released.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from privmw.accounting import ResidualGaussian
 from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
-from privmw.mechanisms.noise import Noise
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import Noise, drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import erasing, expect, sealed
+from privmw.secrecy import erasing, expect, expect_array, sealed
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
@@ -28,7 +27,7 @@ _LARGEST_COUNT = 2**53  # with noise below 2^52, the contrasts of six attributes
 
 @dataclass(frozen=True, slots=True)
 class ResidualNoise:
-    """Residual noise with its cost, before any count is known: prepare it, charge its event, then draw.
+    """Residual noise and its cost, before any count is seen: prepare it, charge its event, then draw.
 
     >>> ResidualNoise.prepare(ResidualGaussian((2, 3), ((0, 1),), (10.0,))).event.size
     2
@@ -38,7 +37,7 @@ class ResidualNoise:
 
     @classmethod
     def prepare(cls, event: ResidualGaussian) -> ResidualNoise:
-        """Refuse what is no such event, or has noise that cannot be drawn."""
+        """Refuse anything but a ResidualGaussian event, and noise that cannot be drawn."""
         expect("event", event, ResidualGaussian, "a ResidualGaussian")
         largest = max(event.sigmas)
         if largest > LARGEST_DRAWN_SCALE:
@@ -63,12 +62,12 @@ class ResidualNoise:
                 clamped = erased(np.clip(table, -_LARGEST_COUNT, _LARGEST_COUNT).reshape(shape))
                 noise = Noise(DISCRETE_GAUSSIAN.event(sigma, 2, clamped.size))
                 noisy = erased(noise.add(clamped, stream))
-                contrasts.append(_contrasts(noisy).ravel())  # a copy; what it was made of is erased
+                contrasts.append(_contrasts(noisy).ravel())  # a copy; the noisy table is erased
         return tuple(contrasts)
 
 
 def _contrasts(table: Counts) -> Counts:
-    """Differences from the last value along every axis, in place; what is left of the table is returned."""
+    """Subtract the last value along every axis, in place; returns the part that remains."""
     for axis in range(table.ndim):
         lines = np.moveaxis(table, axis, 0)
         lines[:-1] -= lines[-1]
@@ -81,7 +80,7 @@ def _contrasts(table: Counts) -> Counts:
 def add_residual_gaussian(
     tables: Sequence[Counts], *, event: ResidualGaussian, rng: Rng = None
 ) -> tuple[tuple[Counts, ...], ResidualGaussian]:
-    """Publish the interactions of tables with discrete Gaussian noise, and say what it cost.
+    """Release the interactions of tables with discrete Gaussian noise, and the event charged.
 
     Requires: int64 tables of counts of the same n < 2^53 records, one for each look of the event, with the
         sizes it states, in C order; neighbours replace one record, or at_most; rng None for a release.
@@ -108,8 +107,7 @@ def _check(tables: Sequence[Counts], event: ResidualGaussian) -> Iterator[Counts
     if not isinstance(tables, tuple | list) or len(tables) != len(event.looks):
         raise ValueError(f"tables must be one for each of {len(event.looks)} looks")
     for place, (look, table) in enumerate(zip(event.looks, tables, strict=True)):
-        right = isinstance(table, np.ndarray) and table.dtype == np.int64
-        expect(f"tables[{place}]", table, right, "a numpy array of int64", quote=False)
+        expect_array(f"tables[{place}]", table, np.int64)
         shape = tuple(event.sizes[a] for a in look)
         if table.size != int(np.prod(shape)):
             raise ValueError(f"table (shape {table.shape}) must have the shape {shape} of its look")

@@ -1,4 +1,4 @@
-"""How far a model is from the private counts, as integers: the scores that selection takes.
+"""Scores of selections: integer distances of a model from the private counts.
 
 The score of a cell is |count 2^20 - round(n answer 2^20)|. A replaced record moves a count by at most 1 and
 nothing else here, as n and the model's answers are public; so a score moves by at most SENSITIVITY = 2^20,
@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from privmw.kernels.draws import Errors
-from privmw.secrecy import erased_on_failure, erasing, expect
+from privmw.kernels import draws
+from privmw.secrecy import erased_on_failure, erasing, expect, expect_array
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Answers: TypeAlias = npt.NDArray[np.float64]
@@ -54,17 +54,17 @@ def check_answers(answers: Any, cells: int, *, quote: bool = True) -> Answers:
     return np.ascontiguousarray(answers)
 
 
-def cell_scores(counts: Int64s, answers: Answers, n: int) -> Errors:
-    """Return the score of every cell, each to be computed when a selection looks at it.
+def cell_scores(counts: Int64s, answers: Answers, n: int) -> draws.Errors:
+    """Return the score of every cell, computed lazily when a selection reads it.
 
     >>> (cell_scores(np.array([3, 1]), np.array([0.5, 0.5]), n=4).scores() / SENSITIVITY).tolist()
     [1.0, 1.0]
     """
-    return Errors(counts, answers, float(n << SCORE_BITS), SCORE_BITS)
+    return draws.Errors(counts, answers, float(n << SCORE_BITS), SCORE_BITS)
 
 
 def marginal_scores(counts: Int64s, answers: Answers, n: int, offsets: Int64s) -> Int64s:
-    """Return each marginal's largest cell score: a maximum moves by no more than what moves most in it.
+    """Return each marginal's largest cell score; its sensitivity is that of one cell score.
 
     >>> offsets = np.array([0, 2, 3])
     >>> (marginal_scores(np.array([3, 1, 4]), np.full(3, 0.5), 4, offsets) / SENSITIVITY).tolist()
@@ -74,7 +74,7 @@ def marginal_scores(counts: Int64s, answers: Answers, n: int, offsets: Int64s) -
 
 
 def bits_of_distance(n: int, cells: int) -> int:
-    """Return how many bits after the point the scores of tables keep: fewer than 20 where a sum is large.
+    """Return the number of fractional bits of scores of tables: 20, or fewer if sums are large.
 
     A cell's score is below 2 n 2^bits, so that the sum of all of them stays below 2^62.
 
@@ -88,7 +88,7 @@ def bits_of_distance(n: int, cells: int) -> int:
 
 
 def distance_sensitivity(distance: Distance, n: int, cells: int, marginals: int) -> int:
-    """Return how far a replaced record moves the score of a table, at most.
+    """Return the sensitivity of a table's score to replacing one record.
 
     >>> distance_sensitivity("largest", 4, 6, 2) == 2**20, distance_sensitivity("mean", 4, 6, 2) == 2**22
     (True, True)
@@ -97,7 +97,7 @@ def distance_sensitivity(distance: Distance, n: int, cells: int, marginals: int)
 
 
 def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: Distance) -> Int64s:
-    """Return the score of each table, by its answers: minus its distance from the counts.
+    """Return the score of each table, given its answers: minus its distance from the counts.
 
     "largest": the largest cell score. "mean": the sum of all, which is the mean over the marginals of the L1
     distance, times their number.
@@ -110,7 +110,7 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
     distances = np.zeros(len(answers), np.int64)
     with erased_on_failure(distances):
         for place, fractions in enumerate(answers):
-            errors = Errors(counts, fractions, float(n << bits), bits)
+            errors = draws.Errors(counts, fractions, float(n << bits), bits)
             with erasing() as erased:
                 if distance == "largest":
                     distances[place : place + 1] = erased(errors.largest(whole))
@@ -121,13 +121,7 @@ def table_scores(counts: Int64s, answers: Sequence[Answers], n: int, distance: D
 
 def check_bag(cell_counts: Any, records: int, cells: int, n: int) -> Int64s:
     """Validate the counts of a bag (one per cell). They are public, so errors may quote them."""
-    expect(
-        "cell_counts",
-        cell_counts,
-        isinstance(cell_counts, np.ndarray) and cell_counts.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("cell_counts", cell_counts, np.int64)
     if cell_counts.shape != (cells,):
         raise ValueError(f"cell_counts (shape {cell_counts.shape}) must be one for each of the {cells} cells")
     if cell_counts.min() < 0 or cell_counts.max() > records:
@@ -139,7 +133,7 @@ def check_bag(cell_counts: Any, records: int, cells: int, n: int) -> Int64s:
 
 
 def signed_scores(counts: Int64s, cell_counts: Int64s, records: int, n: int) -> Int64s:
-    """Return n t times what a bag of t public records lacks in each cell, and then what it has too much.
+    """Return n t times the deficit of a bag of t public records in each cell, then n t times its excess.
 
     >>> signed_scores(np.array([3, 1]), np.array([1, 1]), records=2, n=4).tolist()
     [2, -2, -2, 2]

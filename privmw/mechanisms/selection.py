@@ -1,4 +1,4 @@
-"""Which of many candidates: accounted selection by private integer scores, the larger the better.
+"""Accounted selection among candidates by private integer scores; larger scores are better.
 
 One convention for all: with g = epsilon / (2 sensitivity), a candidate weighs exp(-g (largest - score)).
 The exponential mechanism chooses in proportion to this, that is to exp(g score); permute-and-flip makes it
@@ -8,7 +8,6 @@ Scores are private: no check depends on their values, and no message shows one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,22 +20,21 @@ from privmw.accounting import ExponentialMechanism, PermuteAndFlip, ReportNoisyM
 from privmw.accounting.events import SelectionEvent
 from privmw.accounting.rounding import Real, positive, positive_integer
 from privmw.kernels import draws
-from privmw.kernels.draws import Errors
-from privmw.mechanisms.rational import drawable
+from privmw.mechanisms.noise import drawable
 from privmw.random import Rng, Stream, privacy_stream
-from privmw.secrecy import expect, sealed, shown
+from privmw.secrecy import expect, expect_array, sealed, shown
 
 Scores: TypeAlias = npt.NDArray[np.int64]
 Kind: TypeAlias = Literal["permute-and-flip", "exponential", "report-noisy-max", "exponential-draws"]
 
 MOST_CANDIDATES = 2**31 - 1
-MOST_DRAWS_WITH_REPLACEMENT = 2**31  # with replacement, of csrc/draw
+MOST_DRAWS_WITH_REPLACEMENT = 2**31  # the limit of csrc/draw
 
-_DRAWS: dict[str, Callable[..., npt.NDArray[np.int64]]] = {
-    "permute-and-flip": draws.select_permute_and_flip,
-    "exponential": draws.select_exponential,
-    "report-noisy-max": draws.report_noisy_max,
-    "exponential-draws": draws.draw_exponential,
+_DRAWS = {  # of kernels.draws
+    "permute-and-flip": "select_permute_and_flip",
+    "exponential": "select_exponential",
+    "report-noisy-max": "report_noisy_max",
+    "exponential-draws": "draw_exponential",
 }
 _EVENTS: dict[str, type[SelectionEvent]] = {
     "permute-and-flip": PermuteAndFlip,
@@ -48,7 +46,7 @@ _EVENTS: dict[str, type[SelectionEvent]] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection with its cost, before any score is known: prepare it, charge its event, then draw.
+    """A selection and its cost, before any score is seen: prepare it, charge its event, then draw.
 
     >>> Selection.prepare("exponential", candidates=9, sensitivity=1, epsilon=1, k=2).event.rho
     0.25
@@ -56,11 +54,11 @@ class Selection:
 
     kind: str
     event: SelectionEvent
-    weight: Fraction  # g: the logarithm of the odds that one unit of score is worth
+    weight: Fraction  # g: the change of the log odds per unit of score
 
     @classmethod
     def prepare(cls, kind: str, *, candidates: int, sensitivity: int, epsilon: Real, k: int = 1) -> Selection:
-        """Check every parameter; nothing that is refused later depends on anything else."""
+        """Validate every parameter; no later check depends on anything else."""
         if kind not in _EVENTS:
             raise ValueError(f"mechanism ({shown(kind)}) must be one of {', '.join(_EVENTS)}")
         if not 1 <= candidates <= MOST_CANDIDATES:
@@ -75,15 +73,16 @@ class Selection:
 
     @sealed
     def draw(
-        self, scores: Scores | Errors, stream: Stream, excluded: Scores | None = None
+        self, scores: Scores | draws.Errors, stream: Stream, excluded: Scores | None = None
     ) -> tuple[int, ...]:
-        """Return the k indices chosen, in the order chosen; none of those excluded, which must ascend.
+        """Return the k chosen indices, in the order of choice. excluded: ascending indices that are not
+        chosen.
 
-        They are distinct, but for draws.
+        They are distinct unless drawn with replacement.
         """
         given = scores, self.weight.numerator, self.weight.denominator, self.event.count
         more = () if excluded is None else (self._checked(excluded),)
-        return tuple(_DRAWS[self.kind](stream.bit_generator, *given, *more).tolist())
+        return tuple(getattr(draws, _DRAWS[self.kind])(stream.bit_generator, *given, *more).tolist())
 
     def _checked(self, excluded: Any) -> Scores:
         right = isinstance(excluded, np.ndarray) and excluded.dtype == np.int64 and excluded.ndim == 1
@@ -95,8 +94,8 @@ class Selection:
         return checked
 
 
-# A pure function of public parameters, remembered: a loop asks for the same selection in every round. Typed,
-# so that 1 and 1.0 each give back what they were given.
+# A cached pure function of public parameters: a loop prepares the same selection in every round. typed=True
+# keeps 1 and 1.0 apart.
 @lru_cache(maxsize=256, typed=True)
 def _prepared(kind: str, candidates: int, sensitivity: int, epsilon: Real, k: int) -> Selection:
     # g = epsilon / (2 sensitivity)
@@ -105,13 +104,7 @@ def _prepared(kind: str, candidates: int, sensitivity: int, epsilon: Real, k: in
 
 
 def _select(kind: Kind, scores: Scores, sensitivity: int, epsilon: Real, k: int | None, rng: Rng) -> Any:
-    expect(
-        "scores",
-        scores,
-        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("scores", scores, np.int64)
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     selection = Selection.prepare(
@@ -133,7 +126,7 @@ def select_permute_and_flip(
 def select_permute_and_flip(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], PermuteAndFlip]:
-    """Choose an index by permute-and-flip (McKenna and Sheldon 2020), or k of them, and say what it cost.
+    """Choose one or k indices by permute-and-flip (McKenna and Sheldon 2020); returns the event charged too.
 
     Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
     Ensures: every candidate flips a coin of chance exp(-epsilon (largest - score) / (2 sensitivity)); one of
@@ -166,7 +159,7 @@ def select_exponential(
 def select_exponential(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], ExponentialMechanism]:
-    """Choose an index by the exponential mechanism, or k of them, and say what it cost.
+    """Choose one or k indices by the exponential mechanism; returns the event charged too.
 
     Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
     Ensures: index i with probability proportional to exp(epsilon score_i / (2 sensitivity)). With k, k
@@ -199,7 +192,7 @@ def report_noisy_max(
 def report_noisy_max(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int | None = None, rng: Rng = None
 ) -> tuple[int | tuple[int, ...], ReportNoisyMax]:
-    """Choose the index of the largest score after exponential noise: permute-and-flip by another way.
+    """Choose the index of the largest score after exponential noise; same distribution as permute-and-flip.
 
     Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
     Ensures: the index of the largest score_i + E_i, E_i exponential of mean 2 sensitivity / epsilon; the law
@@ -222,7 +215,7 @@ def report_noisy_max(
 def draw_exponential(
     scores: Scores, *, sensitivity: int, epsilon: Real, k: int = 1, rng: Rng = None
 ) -> tuple[tuple[int, ...], ExponentialMechanism]:
-    """Draw k indices by the exponential mechanism, with replacement, and say what they cost.
+    """Draw k indices by the exponential mechanism, with replacement; returns the event charged too.
 
     Requires: int64 scores; one record moves each by at most the integer sensitivity; rng None for a release.
     Ensures: k indices, each on its own i with probability proportional to exp(epsilon score_i / (2

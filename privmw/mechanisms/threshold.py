@@ -1,7 +1,7 @@
-"""Counts that vanish below a threshold: noise on those that are not 0, and a delta for cells that appear.
+"""Thresholded counts: noise on all counts, a delta for cells that appear; small noisy counts become 0.
 
-A cell without a record is never shown, whatever its noise; one with few records hardly ever is. So a
-histogram of very many cells comes out as sparse as it is, which no mechanism without a delta can do.
+A cell without records is never shown, whatever its noise, and a cell with few records rarely. So the released
+histogram of very many cells is as sparse as the true one, which is impossible without a delta.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privmw.secrecy import erased_on_failure, erasing, sealed
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Thresholded noise with its cost, before any count is known: prepare it, charge its event, apply it.
+    """Thresholded noise and its cost, before any count is seen: prepare it, charge its event, apply it.
 
     >>> Threshold.prepare(size=6, l1_sensitivity=2, epsilon=1, delta=1e-6).event.threshold
     28
@@ -34,7 +34,7 @@ class Threshold:
     def prepare(
         cls, *, size: int, l1_sensitivity: Real, epsilon: Real, delta: Real, records: int = 1
     ) -> Threshold:
-        """Return the noise of scale l1_sensitivity / epsilon, and the least threshold that delta allows."""
+        """Return noise of scale l1_sensitivity / epsilon with the smallest threshold that delta allows."""
         sensitivity = positive("l1_sensitivity", l1_sensitivity)
         noise = Noise.prepare(cls.family, size=size, sensitivity=sensitivity, share=epsilon)
         scale, records = noise.event.scale, positive_integer("records", records)
@@ -44,7 +44,7 @@ class Threshold:
     @sealed
     def apply(self, counts: Counts, stream: Stream) -> Counts:
         """Return noisy counts of at least the threshold, and 0 for all others and for counts of 0."""
-        noisy = self.noise.add(counts, stream)  # for every cell: time does not tell how many are 0
+        noisy = self.noise.add(counts, stream)  # for every cell: the time does not depend on the zeros
         with erased_on_failure(noisy), erasing() as erased:
             low = erased(noisy < self.event.threshold)
             low |= erased(counts <= 0)
@@ -56,7 +56,8 @@ class Threshold:
 def add_thresholded_laplace(
     counts: Counts, *, l1_sensitivity: Real, epsilon: Real, delta: Real, records: int = 1, rng: Rng = None
 ) -> tuple[Counts, ThresholdedLaplace]:
-    """Add discrete Laplace noise, show what reaches the threshold and is not 0, and say what it cost.
+    """Add discrete Laplace noise, and release nonzero counts that reach the threshold, with the event
+    charged.
 
     Requires: int64 counts of disjoint cells; one record (unit) moves them by at most l1_sensitivity in total,
         and at most `records` of its records lie in cells that would be empty without it; rng None.

@@ -223,5 +223,4 @@ class MultiplicativeWeights:
         Only odds matter. Rows that match exactly the queries that match most rows keep their weights, since
         both sums have the same order, and the model need not add their changes.
         """
-        weights: Float64s = self._model.weights * np.exp(log_changes - most_rows)[self._groups.of_row]
-        return weights
+        return self._model.weights * np.exp(log_changes - most_rows)[self._groups.of_row]

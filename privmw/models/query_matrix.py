@@ -16,7 +16,7 @@ from privmw import kernels
 from privmw.data.memory import available_memory
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
-from privmw.kernels.scale import LEAST_EXPONENT
+from privmw.kernels.cells import LEAST_EXPONENT
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
 from privmw.models.projection.newton import NEWTON
@@ -64,8 +64,7 @@ class _ExactMatrix(ABC):
         exponent = self.bits - max(math.frexp(largest)[1], LEAST_EXPONENT)
         integer_sums = self._add(weights, values, exponent)
         self.comm.allreduce(integer_sums)
-        sums: Float64s = integer_sums / 2.0**exponent
-        return sums
+        return integer_sums / 2.0**exponent
 
     @abstractmethod
     def potentials(self, values: Float64s) -> Float64s:
@@ -130,8 +129,7 @@ class CellMatrix(_ExactMatrix):
             drifted = np.abs(weights - self._kept[0]) > GRAM_DRIFT * self._kept[0]
             if not sum_over_ranks(self.comm, int(np.count_nonzero(drifted))):
                 means = self.sums(weights)
-                kept_gram: Float64s = self._kept[1] + means[:, None] * means
-                return kept_gram
+                return self._kept[1] + means[:, None] * means
         scale = 2.0 ** (self.bits - 1)
         of_groups = self._by_group(np.rint(weights * scale))
         shared = self._incidence.gram(of_groups, threads=self.threads).astype(np.int64)
@@ -206,8 +204,7 @@ class MarginalMatrix(_ExactMatrix):
         masses, _ = kernels.to_masses(weights, threads=self.threads, comm=self.comm)
         shared = self._gram.sums(masses, self.threads)
         self.comm.allreduce(shared.reshape(-1))
-        gram: Float64s = shared / 2.0**kernels.MASS_BITS
-        return gram
+        return shared / 2.0**kernels.MASS_BITS
 
     def gram_product(self, prices: Float64s) -> _MarginalGramProduct:
         """The operator Q diag(prices) Q^T, where Q is this matrix."""

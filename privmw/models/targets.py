@@ -46,13 +46,11 @@ class Targets:
 
     def answers(self, cells: Int64s) -> Float64s:
         """The measured answers of cells, not clipped to [0, 1]."""
-        answers: Float64s = self._weighted[cells] / self._precision[cells]
-        return answers
+        return self._weighted[cells] / self._precision[cells]
 
     def precision(self, cells: Int64s) -> Float64s:
         """The inverse variances of measured answers; 0 where nothing was measured."""
-        precision: Float64s = self._precision[cells]
-        return precision
+        return self._precision[cells]
 
     def measured(self) -> Int64s:
         """The ascending numbers of the marginals that were measured, entirely or in part."""

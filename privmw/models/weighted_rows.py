@@ -50,8 +50,7 @@ class WeightedRows:
 
     def answers_of(self, cells: Int64s) -> Float64s:
         """The answers to some cells."""
-        answers: Float64s = self._sums[cells] / float(self._total)
-        return answers
+        return self._sums[cells] / float(self._total)
 
     def masses(self) -> tuple[Int64s, int]:
         """The mass of each row of this rank, and the total over all ranks."""
@@ -59,8 +58,7 @@ class WeightedRows:
 
     def distribution(self) -> Float64s:
         """A copy of the weights, normalised by the exact total of the masses over all ranks."""
-        shares: Float64s = self.weights / (self._total * 2.0**-kernels.MASS_BITS)
-        return shares
+        return self.weights / (self._total * 2.0**-kernels.MASS_BITS)
 
     def matching_rows(self, cell: int) -> UInt32s:
         """The rows in a cell, ascending."""

@@ -73,8 +73,7 @@ def density(z: Float64s, heavy_tailed_share: float) -> Float64s:
     """
     light = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     heavy = np.exp(-math.sqrt(2) * np.abs(z)) / math.sqrt(2)
-    mixed: Float64s = heavy_tailed_share * heavy + (1 - heavy_tailed_share) * light
-    return mixed
+    return heavy_tailed_share * heavy + (1 - heavy_tailed_share) * light
 
 
 def quantile(level: float, *, heavy_tailed: bool) -> float:

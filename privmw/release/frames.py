@@ -1,4 +1,4 @@
-"""Labelled answers as frames: what `Release.answer`, `marginal` and `answers_frame` return.
+"""Labelled answers as frames: what `Release.marginal` and `answers_frame` return (questions.py: `answer`).
 
 One row per cell: labels, the answer as a fraction of the records, its standard error and interval. Released
 values only. Needs pyarrow (extra `io`), and pandas or polars for their frames.
@@ -7,19 +7,18 @@ values only. Needs pyarrow (extra `io`), and pandas or polars for their frames.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from privmw.data.attribute import Attribute
 from privmw.data.records import FrameKind
-from privmw.data.workload import LARGEST_ORDER, Workload
+from privmw.data.workload import Workload
 from privmw.io.extras import need
 from privmw.kernels.arrays import Int64s
 from privmw.release.cells import as_kind, cells_frame
-from privmw.release.release import DEFAULT_LEVEL, Release
-
-LARGEST_INTERVAL_MARGINAL = 2**20  # cells: no interval for a single answer from a larger marginal
+from privmw.release.release import Release
 
 
 def marginal_frame(
@@ -30,23 +29,7 @@ def marginal_frame(
     columns = figures_of(release, workload, level)
     codes = np.unravel_index(np.arange(workload.cells), workload.shape(0))
     of_names = dict(zip(workload.marginal(0), codes, strict=True))
-    return _frame(release, {name: of_names[name] for name in names}, columns, kind)
-
-
-def answer_frame(release: Release, labels: Mapping[str, object]) -> Any:
-    """The frame of one cell; see `Release.answer`."""
-    domain = release.support.domain
-    codes = {name: domain[name].code(value) for name, value in labels.items()}
-    answer = release.answer(list(codes), list(codes.values()))
-    columns = {name: np.array([np.nan]) for name in ("standard_error", "low", "high")}
-    cells = float(np.prod([float(domain[name].size) for name in codes]))
-    if 1 <= len(codes) <= LARGEST_ORDER and cells <= LARGEST_INTERVAL_MARGINAL:
-        workload = Workload(domain, [tuple(codes)])
-        cell = workload.cell(tuple(codes), tuple(codes.values()))
-        figures = figures_of(release, workload, DEFAULT_LEVEL)
-        columns = {name: figures[name][cell : cell + 1] for name in columns}
-    places = {name: np.array([code]) for name, code in codes.items()}
-    return _frame(release, places, {"answer": np.array([answer]), **columns}, None)
+    return frame_of(release, {name: of_names[name] for name in names}, columns, kind)
 
 
 def answers_frame(
@@ -65,12 +48,20 @@ def figures_of(release: Release, workload: Workload, level: float | None) -> dic
     return {"answer": intervals.answers, **intervals.columns()}
 
 
-def _frame(
-    release: Release, codes: Mapping[str, Int64s], figures: Mapping[str, Any], kind: FrameKind | None
+def frame_of(
+    release: Release,
+    codes: Mapping[str, Int64s],
+    figures: Mapping[str, Any],
+    kind: FrameKind | None,
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """A frame of labels and figures; a figure named like an attribute gets a longer name."""
+    """A frame of labels and figures; a figure named like an attribute gets a longer name.
+
+    words: columns that hold one text, before the labels.
+    """
     pa = need("pyarrow", "make frames", "io")
-    columns = {name: _labels(release.support.domain[name], places) for name, places in codes.items()}
+    columns = {name: pa.array([text]) for name, text in words.items()}
+    columns |= {name: _labels(release.support.domain[name], places) for name, places in codes.items()}
     for name, figure in figures.items():
         while name in columns:
             name += "_"

@@ -34,12 +34,8 @@ class Round:
     def __post_init__(self) -> None:
         """Convert to plain integers and floats; refuse everything else."""
         expect("chosen", self.chosen, list | tuple, "a tuple of integers")
-        expect(
-            "details",
-            self.details,
-            isinstance(self.details, Mapping) and all(isinstance(key, str) for key in self.details),
-            "a mapping from names to numbers",
-        )
+        right = isinstance(self.details, Mapping) and all(isinstance(key, str) for key in self.details)
+        expect("details", self.details, right, "a mapping from names to numbers")
         values = {
             "round": check_integer("round", self.round, 0),
             "chosen": tuple(check_integer("chosen", i, 0, quote=False) for i in self.chosen),

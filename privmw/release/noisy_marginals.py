@@ -1,7 +1,7 @@
 """Noisy marginals of a domain with their noise, measured by privmw or by other systems. Released values only.
 
 A marginal may have any number of attributes: no attribute is the total, all attributes the full histogram.
-Each marginal occurs once: repeated measurements are averaged by inverse variances. This room knows no table
+Each marginal occurs once: repeated measurements are averaged by inverse variances. This module knows no table
 and no mechanism.
 """
 
@@ -20,8 +20,7 @@ from privmw.accounting.noise import NoiseDistribution, make_noise
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s, freeze
-from privmw.release.common_noise import common_noise, noises_of_marginals
-from privmw.release.measurements import Measurement, combine_cells
+from privmw.release.measurements import Combined, Measurement, combine_cells
 from privmw.release.release import Release
 from privmw.secrecy import expect, shown
 
@@ -276,3 +275,41 @@ def _combined(repeated: list[NoisyMarginal]) -> tuple[Float64s, Float64s, NoiseD
     mean = sum(share * count for share, count in zip(shares, counts, strict=True)) / sum(shares)
     spread = np.full(len(counts[0]), least / sum(shares))
     return np.asarray(mean, np.float64), spread, common_noise(set(noises), spread)
+
+
+def noises_of_marginals(
+    known: list[NoiseDistribution], marginal_of: Int64s, noise_of: Int64s, together: Combined, offsets: Int64s
+) -> list[NoiseDistribution | None]:
+    """The noise of each marginal's measured cells; None if they differ.
+
+    marginal_of, noise_of: one entry per measured cell. together: the combined counts. offsets: each
+    marginal's first cell, and the end.
+    """
+    numbers = {noise: number for number, noise in enumerate(dict.fromkeys(known))}
+    distinct = list(numbers)
+    which = np.array([numbers[noise] for noise in known], np.int64)[noise_of]
+    pairs = np.unique(marginal_of * len(distinct) + which)
+    several: list[set[NoiseDistribution]] = [set() for _ in offsets[1:]]
+    for pair in pairs.tolist():
+        several[pair // len(distinct)].add(distinct[pair % len(distinct)])
+    if not all(several):
+        raise ValueError("marginals must each have a noisy count")
+    bounds = np.searchsorted(together.cells, offsets)
+    once = np.bincount(marginal_of, minlength=len(several)) == np.diff(bounds)  # no cell was measured twice
+    return [
+        next(iter(noises)) if alone and len(noises) == 1 else common_noise(noises, together.variances[a:b])
+        for noises, alone, a, b in zip(several, once.tolist(), bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def common_noise(noises: set[NoiseDistribution], variances: Float64s) -> NoiseDistribution | None:
+    """The noise of cells with these variances, each measured with some of these noises.
+
+    None if they differ, or if their sum has no name.
+    """
+    first = next(iter(noises))
+    if len(noises) == 1 and (variances == first.variance).all():
+        return first
+    if np.ptp(variances) != 0 or len({noise.family.order for noise in noises}) > 1:
+        return None
+    return first.family.of_sum(variances[0])

@@ -30,6 +30,7 @@ from privmw.random import sampling_stream
 from privmw.ranks import allgather, sum_over_ranks
 from privmw.release import apportion
 from privmw.release.agreement import Agreement, agreement_of
+from privmw.release.conditions import meeting
 from privmw.release.errors import ExpectedErrors, FittedIntervals, expected_errors_of, intervals_of
 from privmw.release.errors.expected import PROBES
 from privmw.release.errors.intervals import REFITS, Refits
@@ -163,8 +164,16 @@ class Release(Immutable):
     ) -> Any:
         """The fraction of records that have these values of these attributes.
 
-        Given labels (or numbers and dates, for bins) as keywords: a frame of one row with the labels, answer,
-        standard_error, low and high (of a 95 % interval; see `marginal`). Given names and codes: a float.
+        Given values as keywords: a frame of one row with the conditions, answer, standard_error, low and high
+        (of a 95 % interval; see `marginal`). Given names and codes: a float. A value may be
+
+        - a label, or a number or date in a bin, which stands for the whole bin;
+        - a list of them: any of these values;
+        - a range (low, high), both ends included; None is no limit. Of bins, both must be edges, and the
+          range is half open as the bins are: (18, 65) is [18, 65);
+        - a comparison such as ">=65" or "<18", unless a label reads so.
+
+        Ranges never hold the values declared as other or missing.
 
         >>> from privmw import Domain, PEP
         >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
@@ -176,9 +185,12 @@ class Release(Immutable):
         >>> release.answer(age=70, sex="M").to_pandas().round(2)
                  age sex  answer  standard_error   low  high
         0  [65, 100]   M    0.34            0.01  0.32  0.36
+        >>> release.answer(age=">=18").to_pandas().round(2)
+                 age  answer  standard_error   low  high
+        0  [18, 100]    0.39            0.01  0.36  0.41
         """
         if names is None and values is None:
-            from privmw.release.frames import answer_frame  # here: it imports releases
+            from privmw.release.questions import answer_frame  # here: it imports releases
 
             self._check_whole()
             return answer_frame(self, labels)
@@ -218,6 +230,88 @@ class Release(Immutable):
         self._check_whole()
         _check_names(self.support.domain, names)
         return marginal_frame(self, names, level, kind)
+
+    def mean(
+        self,
+        name: str,
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        values: Sequence[float] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of the mean of a numeric attribute, in each group.
+
+        by: attributes whose values are the groups. where: conditions, as those of `answer`. values: a number
+        for each label or bin (default: the label itself; the middle of the bin, of an open bin that of its
+        two edges). Records whose value is other or missing do not count.
+
+        Columns: the groups' labels, mean, and with a level standard_error, low and high. The interval is for
+        the mean of `values`; of bins, at_least and at_most are the means if every record were at the lower or
+        upper end of its bin. Groups below one record have no mean.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"rooms": [1, 2, 5], "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [1, 0], [1, 1], [2, 1]] * 100, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.mean("rooms", by="sex", kind="pandas").round(1)
+          sex  mean  standard_error  low  high
+        0   F   1.6             0.0  1.5   1.7
+        1   M   3.5             0.0  3.5   3.6
+        """
+        from privmw.release.questions import mean_frame
+
+        self._check_whole()
+        return mean_frame(self, name, by, where, values, level, kind)
+
+    def quantile(
+        self,
+        name: str,
+        q: float | Sequence[float],
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of quantiles of an attribute of numbers, dates or bins, in each group; see `mean`.
+
+        Of numbers the smallest with a share of at least q up to it; inside a bin by interpolation. low and
+        high: the values at which q lies in the interval of the share.
+        """
+        from privmw.release.questions import quantile_frame
+
+        self._check_whole()
+        return quantile_frame(self, name, q, by, where, level, kind)
+
+    def cdf(
+        self,
+        name: str,
+        *,
+        by: str | Sequence[str] | None = None,
+        where: Mapping[str, object] | None = None,
+        level: float | None = DEFAULT_LEVEL,
+        kind: FrameKind | None = None,
+    ) -> Any:
+        """A frame of the share of records up to each value, or below each edge of bins; see `mean`.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": {"edges": [0, 18, 65, 100]}, "sex": ["F", "M"]})
+        >>> private = Table.from_codes([[0, 0], [1, 0], [1, 1], [2, 1]] * 500, domain, private=True)
+        >>> workload, support = Workload.all(domain, k=2), Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=0)
+        >>> release.cdf("age", kind="pandas").round(2)
+           below  share  standard_error   low  high
+        0     18   0.25             0.0  0.25  0.25
+        1     65   0.75             0.0  0.74  0.75
+        2    100   1.00             0.0  1.00  1.00
+        """
+        from privmw.release.questions import cdf_frame
+
+        self._check_whole()
+        return cdf_frame(self, name, by, where, level, kind)
 
     def answers_frame(
         self,
@@ -262,6 +356,7 @@ class Release(Immutable):
         method: Literal["randomised", "proportional"] = "randomised",
         *,
         unseen: bool = False,
+        conditions: Mapping[str, object] | None = None,
     ) -> Table:
         """Synthetic records in random order; n: their number (default: that of the private records).
 
@@ -271,8 +366,20 @@ class Release(Immutable):
         marginals are two to four times as large. seed: of the sampling stream. Records of a release with
         seeded noise are marked as not for release.
 
-        unseen: also records with an "other" value that no public record has, and with missing values although
-        no public record has one and the noisy counts show none. By default they are drawn again.
+        unseen: also records with an "other" value that no public record has, and with missing values or pairs
+        of values that no public record has and the noisy counts do not show. By default they are drawn again.
+
+        conditions: only records that meet them: an attribute's label (or a number or date, for its bin), or a
+        list of these, such as {"sex": "F", "state": ["HI", "NM"]}. n counts the records that meet them.
+
+        >>> from privmw import Budget, Domain
+        >>> from privmw.accounting import Neighbors
+        >>> support = Support.full(Domain({"sex": ["F", "M"], "rooms": 2}))
+        >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=40)
+        >>> workload = Workload.all(support.domain, k=1)
+        >>> release = Release(support, workload, support.start("uniform"), ledger=ledger, settings={})
+        >>> release.sample(3, conditions={"sex": "M"}).column("sex").tolist()
+        [1, 1, 1]
         """
         self._check_whole()
         n = check_integer("n", self.n if n is None else n, 1, apportion.MOST_APPORTIONED_RECORDS)
@@ -282,6 +389,10 @@ class Release(Immutable):
         weights = self.weights.copy()
         if not unseen and (rows_left_out := left_out(self)) is not None:
             weights[rows_left_out] = 0
+        if conditions is not None:
+            weights[~meeting(self.support.table, conditions)] = 0
+            if not weights.any():
+                raise ValueError(f"conditions ({shown(dict(conditions))}) must be met by a row with weight")
         kernels.rescale(weights)
         masses, total = kernels.to_masses(weights)
         if method == "proportional":
@@ -291,6 +402,7 @@ class Release(Immutable):
         rows = np.repeat(np.arange(self.support.size, dtype=np.uint32), counts)
         rng.shuffle(rows)
         records = self.support.table.take(rows).with_frame_kind(self.frame_kind)
+        records = records.keeping(self.support.constraints)
         return records if self.ledger.for_release else records.not_for_release()
 
     def as_public(self) -> Support:

@@ -96,11 +96,7 @@ def against_noisy(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
             f"noisy count; inside the band they differ by what noise explains. Square-root scale.{note}"
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=4.0,
-    )
+    return draw(words, paint, height=4.0)
 
 
 def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
@@ -143,8 +139,4 @@ def gaps(agreement: Agreement, wording: Wording = RELEASED) -> Picture:
             "heaped at the ends: it did not reach what was measured."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.9,
-    )
+    return draw(words, paint, height=2.9)

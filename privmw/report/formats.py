@@ -10,18 +10,11 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context
 
+from privmw.accounting.noise import NOISES
 from privmw.data.domain import Attribute, Domain, plain
 
 LEAST_PERCENT = 1e-6  # smaller percentages are shown as below it
 NO_BREAK = "\u00a0"
-
-MECHANISMS = {
-    "discrete-gaussian": "discrete Gaussian noise",
-    "discrete-laplace": "discrete Laplace noise",
-    "thresholded-laplace": "discrete Laplace noise above a threshold",
-    "gaussian": "Gaussian noise",
-    "laplace": "Laplace noise",
-}
 
 
 def percent(fraction: float, *, up: bool = False) -> str:
@@ -108,4 +101,7 @@ def mechanism(kind: str) -> str:
     >>> mechanism("discrete-gaussian"), mechanism("exponential-mechanism"), mechanism("permute-and-flip")
     ('discrete Gaussian noise', 'exponential mechanism', 'permute-and-flip')
     """
-    return MECHANISMS.get(kind, kind.replace("-mechanism", " mechanism"))
+    shape = kind.removeprefix("thresholded-")
+    if shape != kind:
+        return f"{NOISES[f'discrete-{shape}'].words} above a threshold"
+    return NOISES[kind].words if kind in NOISES else kind.replace("-mechanism", " mechanism")

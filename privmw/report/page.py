@@ -15,14 +15,6 @@ from privmw.io.extras import need
 from privmw.report import formats
 from privmw.version import __version__
 
-GLOBALS = {"plural": formats.plural, "cell_name": formats.cell_name, "mechanism": formats.mechanism}
-FILTERS = {
-    "percent": formats.percent,
-    "quantity": formats.quantity,
-    "number": formats.number,
-    "plain": plain,
-}
-
 
 def check_installed() -> None:
     """Refuse early where a package that pages need is not installed."""
@@ -69,7 +61,9 @@ def make_page(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= FILTERS
-    environment.globals |= GLOBALS
+    for filtered in (formats.percent, formats.quantity, formats.number, plain):
+        environment.filters[filtered.__name__] = filtered
+    for known in (formats.plural, formats.cell_name, formats.mechanism, files_beside):
+        environment.globals[known.__name__] = known
     style = (package / "report" / "style.css").read_text("utf-8")
     return environment.get_template(template).render(style=style, version=__version__, **content)

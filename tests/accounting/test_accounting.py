@@ -9,9 +9,10 @@ import math
 import pickle
 import sys
 import threading
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from privmw.accounting import (
     Cost,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     ExponentialMechanism,
     Ledger,
     Neighbors,
@@ -35,7 +37,8 @@ from privmw.accounting import (
     ReportNoisyMax,
     Sequential,
 )
-from privmw.accounting.enclosure import Enclosure
+from privmw.accounting.events import KINDS
+from privmw.accounting.ledger import Enclosure
 
 CHECK = settings(derandomize=True, deadline=None, max_examples=60)
 REPLACE, ADD_REMOVE = Neighbors.REPLACE_ONE, Neighbors.ADD_REMOVE_ONE
@@ -753,3 +756,26 @@ def test_events_that_are_not_a_list_are_refused():
     )
     with pytest.raises(ValueError, match="events must be a list"):
         Ledger.from_json(text)
+
+
+def test_a_ledger_reads_a_new_kind_of_event_back_and_no_planned_look():
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Coin(Event):
+        heads: int
+        count: int = 1
+
+        kind: ClassVar[str] = "coin"
+
+        @property
+        def cost_of_one(self):
+            return Cost.pure(Fraction(1, self.heads))
+
+    spent = Ledger(Budget.pure(1), Neighbors.REPLACE_ONE, n=9)
+    try:
+        spent.charge(Coin(4, count=3))
+        assert Ledger.from_json(spent.to_json()).events == (Coin(4, count=3),)
+    finally:
+        assert KINDS.pop("coin") is Coin
+    with pytest.raises(ValueError, match=r"kind \('coin'\) must be one of permute-and-flip"):
+        Ledger.from_json(spent.to_json())
+    assert "planned" not in KINDS

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import privmw as pmw
 from privmw.algorithms.checkpoint import FORM, VERSION
-from privmw.release.archive import read_archive
-from privmw.release.file import read_measurements
+from privmw.release.file import read_archive, read_measurements
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "own": 3})
 PRIVATE = pmw.Table.from_codes([[0, 0, 1], [1, 1, 2], [3, 0, 0], [2, 1, 1]] * 60, DOMAIN, private=True)

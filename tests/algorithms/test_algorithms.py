@@ -12,8 +12,10 @@ import re
 import subprocess
 import sys
 import typing
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -39,9 +41,11 @@ from privmw import (
     Workload,
     load_release,
 )
+from privmw.algorithms.configuration import ALGORITHMS
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedRows
 from privmw.release.measurements import Measurement
+from privmw.report.release.words import algorithm, settings_in_words
 
 ALL = {"MWPub": MWPub, "MWEMPub": MWEMPub, "PEP": PEP}
 OTHER = Domain({"a": 3, "b": 2, "c": 5, "d": 1, "e": 2})
@@ -343,6 +347,24 @@ def test_every_option_is_documented_with_its_default(algorithm):
     for field in dataclasses.fields(algorithm):
         default = "optional" if field.default is None else f"default {field.default!r}"
         assert documented[field.name].endswith(f", {default}"), field.name
+
+
+def test_a_new_algorithm_is_known_by_its_class_alone():
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Mine(MWPub):
+        twist: int = 3
+
+        method: ClassVar[str] = "mine"
+        about: ClassVar[str] = "a way of my own"
+        meanings: ClassVar[dict[str, str]] = {"twist": "how often it turns"}
+
+    try:
+        release = Mine(rounds=2).release(private(), support(), WORKLOAD, rho=0.5, rng=0)
+        assert algorithm(release.settings) == "a way of my own"
+        assert ("twist", "3", "how often it turns") in settings_in_words(release.settings)
+    finally:
+        assert ALGORITHMS.pop("Mine").method == "mine"
+    assert algorithm(release.settings) == "an algorithm named Mine"
 
 
 def test_particles_reach_the_algorithm():

@@ -14,10 +14,10 @@ from extensions.cluster.sharded_cases import ALGORITHMS, PRIVATE, SUPPORT, WORKL
 from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow, slow_among
 from privmw.algorithms.checkpoint import FORM, VERSION, Checkpoint
-from privmw.algorithms.expected import ExpectedRounds
+from privmw.algorithms.schedule import ExpectedRounds
 from privmw.algorithms.task import make_task
 from privmw.extensions.cluster import ShardedSupport
-from privmw.release.archive import read_archive, write_archive, write_array
+from privmw.release.file import read_archive, write_archive, write_array
 
 
 def run(folder, size, algorithm, *, until=None, every=2, seed=5):

@@ -7,6 +7,9 @@ import pytest
 
 import privmw as pmw
 from algorithms.cases import WORKLOAD, EndedError, private, support
+from privmw.algorithms.loop import Released
+from privmw.algorithms.schedule import ExpectedRounds
+from privmw.algorithms.task import make_task
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,10 +68,6 @@ def test_a_resumed_run_excludes_what_was_chosen_before(tmp_path):
 
 
 def test_a_stored_round_that_repeats_an_earlier_choice_is_refused(tmp_path):
-    from privmw.algorithms.expected import ExpectedRounds
-    from privmw.algorithms.loop import Released
-    from privmw.algorithms.task import make_task
-
     mechanism = Once(rounds=3).calibrate(rho=0.5)
     release = mechanism(private(), support(), WORKLOAD, rng=3)
     task = make_task(WORKLOAD, None, "marginal")

@@ -190,7 +190,7 @@ def test_a_run_with_other_options_does_not_go_on_with_it(here, monkeypatch, caps
 
 def test_what_ended_before_anything_was_paid_leaves_nothing_behind(here, monkeypatch, capsys):
     before = names_in(here)
-    monkeypatch.setattr(privmw.cli.release, "check_room", partial(fail, MemoryError()))
+    monkeypatch.setattr(privmw.cli.release, "check_disk_space", partial(fail, MemoryError()))
     assert main(release_line()) == 2
     assert names_in(here) == before
 

@@ -119,7 +119,7 @@ def test_a_demo_that_fails_before_it_spent_leaves_nothing(tmp_path, monkeypatch,
         raise MemoryError
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("privmw.cli.release.check_room", fail)
+    monkeypatch.setattr("privmw.cli.release.check_disk_space", fail)
     assert main(["demo", "--n", "500"]) == 2
     assert "is written" not in capsys.readouterr().err
     assert os.listdir(tmp_path) == []

@@ -91,7 +91,6 @@ def test_only_the_curator_uses_mechanisms():
         "algorithms/loop.py",
         "extensions/unbiased/measure.py",
         "extensions/unbiased/one_shot.py",
-        "extensions/unbiased/shots.py",
         "algorithms/choose_public.py",
     }
     # Others open the curator of rank 0: a rank above 0 would add noise to zeros.

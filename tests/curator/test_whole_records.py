@@ -176,9 +176,9 @@ def test_an_index_beyond_its_dictionary_outside_the_domain_leaves_no_trace(entri
 
 
 def test_a_sample_of_many_public_records_is_enough(monkeypatch):
-    from privmw.data import sample
+    from privmw.data import make_support
 
-    monkeypatch.setattr(sample.Sampler.__init__, "__defaults__", (1_000,))
+    monkeypatch.setattr(make_support.Sampler.__init__, "__defaults__", (1_000,))
     private = people(5_000, 1)
     support = support_of(pandas.concat([people(4_000, 3), private.sample(2_000, random_state=1)]))
     assert support.samples[0].table.n == 750

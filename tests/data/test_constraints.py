@@ -134,7 +134,7 @@ def test_a_file_a_person_wrote_is_read(tmp_path):
     ("rules", "message"),
     [
         ([], "rules .* must be an object"),
-        ({"never": []}, "keys of rules must be invalid or valid"),
+        ({"never": []}, "keys of rules must be invalid, valid, order, equal or sum"),
         ({"invalid": {}}, r"invalid \(dict\) must be a list"),
         ({"invalid": [{}]}, r"invalid\[0\] .* must be an object of attributes"),
         ({"invalid": [{"aeg": ["none"]}]}, r"invalid\[0\]\[0\] is not in the domain; did you mean 'age'\?"),

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmw.data.combinations import combinations_at
 from privmw.data.domain import Domain
-from privmw.data.workload import Workload
+from privmw.data.workload import Workload, combinations_at
 
 DOMAIN = Domain({"age": 10, "sex": 2, "race": 5, "one": 1, "zip": 60_000, "state": 50, "edu": 7})
 

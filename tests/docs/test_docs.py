@@ -83,6 +83,7 @@ def run_shell(code, scratch):
 
 
 SLOW = {
+    "asking",
     "cli",
     "cluster",
     "errors",

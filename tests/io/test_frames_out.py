@@ -14,7 +14,7 @@ pytest.importorskip("narwhals")
 from pyarrow import feather, parquet  # noqa: E402
 
 import privmw as pmw  # noqa: E402
-import privmw.io.decode  # noqa: E402
+import privmw.io.decode  # noqa: E402  # noqa: E402
 import privmw.io.output  # noqa: E402
 
 KINDS = ["pyarrow", "pandas", "polars"]

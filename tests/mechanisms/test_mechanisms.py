@@ -138,7 +138,7 @@ def test_selection_draws_with_exactly_the_weight_that_the_event_states(kind, eps
         return np.arange(count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(selection._DRAWS, kind, capture)
+        patch.setattr(draws.choice.kernels, selection._DRAWS[kind], capture)
         chosen, event = SELECT[kind][0](np.arange(5), sensitivity=sensitivity, epsilon=epsilon, k=k, rng=1)
     assert chosen == tuple(range(k))
     assert seen == [(Fraction(epsilon) / (2 * sensitivity), k)]

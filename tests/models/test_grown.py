@@ -24,7 +24,7 @@ from models.grown_cases import (
 from privmw.extensions.population import draw_population
 from privmw.models import query_matrix
 from privmw.models.growth import particles, path, start
-from privmw.release.consistency import check_release
+from privmw.release.file import check_release
 
 TRUTH = pmw.Support.from_table(table(CODES)).answers(WORKLOAD)
 

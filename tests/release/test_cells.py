@@ -8,7 +8,7 @@ import pytest
 from privmw import Budget, Domain, Release, Support, Table, Workload
 from privmw.accounting import Ledger, Neighbors
 from privmw.extensions.postprocess import NoisyMarginal, NoisyMarginals, nnls
-from privmw.extensions.postprocess.fitted_file import write_fitted
+from privmw.extensions.postprocess.noisy_file import write_fitted
 from privmw.release.cells import write_answers, write_measurements
 from privmw.release.measurements import Measurement
 

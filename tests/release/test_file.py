@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-import privmw.release.archive
 import privmw.release.file
 from privmw.release import Release, Round
-from privmw.release.archive import write_archive, write_array
-from privmw.release.file import FORM, VERSION, load_release
+from privmw.release.file import FORM, VERSION, load_release, write_archive, write_array
 from privmw.release.measurements import Measurement
 from release.cases import DOMAIN, SUPPORT, WORKLOAD, release
 

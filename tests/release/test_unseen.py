@@ -69,3 +69,33 @@ def test_a_release_of_such_rows_alone_is_sampled_all_the_same():
     ledger = Ledger(pmw.Budget.zcdp(1), Neighbors.REPLACE_ONE, n=10)
     made = Release(support.support, WORKLOAD, [0.0, 1.0], ledger=ledger, settings={})
     assert values(made.sample(seed=0)) == {(2, 0)}
+
+
+def paired(noisy, mass=0.01, scale=3.0):
+    """A release whose third row is a pair of values that no public record has, and its noisy counts."""
+    domain = pmw.Domain({"sex": ["F", "M"], "age": 3})
+    workload = pmw.Workload.all(domain, k=2)
+    public = pmw.Table.from_codes([[0, 0], [1, 1], [0, 2]], domain, private=False)
+    support = pmw.Support.from_table(public).with_rows([[1, 0]]).support
+    measured = Measurement(np.arange(6), noisy, "discrete-gaussian", scale=scale, round=0)
+    ledger = Ledger(pmw.Budget.zcdp(1), Neighbors.REPLACE_ONE, n=1_000)
+    weights = np.where(support.counts == 0, mass, (1 - mass) / 3)
+    made = Release(support, workload, weights, measurements=[measured], ledger=ledger, settings={})
+    return values(made.sample(seed=0))
+
+
+# Cells: F0, F1, F2, M0, M1, M2. No public record has F1, M0 or M2; the release has a row M0.
+@pytest.mark.parametrize(
+    ("noisy", "stays"),
+    [
+        ([500, 0, 200, 8, 200, 0], False),  # 2.7 standard deviations, and 1.5 of all three
+        ([500, -10, 200, 10, 200, 0], True),  # the pair is significant
+        ([500, 3, 200, 8, 200, 0], True),  # the three pairs together are: 11 is above 2 * 3 sqrt(3)
+    ],
+)
+def test_pairs_of_values_that_no_public_record_has_stay_where_noisy_counts_show_them(noisy, stays):
+    assert ((1, 0) in paired(noisy)) == stays
+
+
+def test_pairs_that_carry_many_records_stay():
+    assert (1, 0) in paired([500, 0, 200, 8, 200, 0], mass=0.03)

@@ -25,6 +25,10 @@ from privmw.io.tally import REMEMBERED, Tally
 from privmw.kernels.checks import check_integer
 from privmw.secrecy import shown
 
+MOST_PROPOSED_LABELS = 64  # of a column
+MOST_PROPOSED_TEXTS = 128  # labels of a column, such as ages, if all but SHARE_OF_OTHERS have one
+SHARE_OF_OTHERS = 0.01
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -39,7 +43,7 @@ def propose(
     *,
     columns: Iterable[str] | None = None,
     bins: int = 10,
-    most_labels: int = 64,
+    most_labels: int | None = None,
     other: str | None = "other",
     missing: str | None = "missing",
     syntax: Syntax | None = None,
@@ -59,7 +63,10 @@ def propose(
     "column 'face' left out: binary values cannot be coded"
     """
     bins = check_integer("bins", bins, 1, 2**15)
-    most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
+    most = _Most(MOST_PROPOSED_LABELS, MOST_PROPOSED_TEXTS)
+    if most_labels is not None:
+        most_labels = check_integer("most_labels", most_labels, 1, REMEMBERED // 2)
+        most = _Most(most_labels, most_labels)
     for key, label in (("other", other), ("missing", missing)):
         if label is not None and not isinstance(label, str):
             raise TypeError(f"{key} ({shown(label)}) must be a string")
@@ -82,7 +89,7 @@ def propose(
             extras = _Extras(
                 other, missing, (word or missing or "missing") if tally.missing or word else None
             )
-            declared[name], note = _declare(tally, bins, most_labels, extras, columns is not None)
+            declared[name], note = _declare(tally, bins, most, extras, columns is not None)
             if (measure := public.measured_in(name)) is not None:
                 declared[name] = _measured(declared[name], measure)
             notes += [f"column {shown(name)}: {note}"] if note else []
@@ -187,6 +194,20 @@ class _Extras:
         return {"edges": edges, "open": True, **_beside(set(), None, self.missing or self.spare)}
 
 
+@dataclass(frozen=True)
+class _Most:
+    """The largest number of labels of a column, and of texts where these are nearly all records."""
+
+    values: int
+    texts: int
+
+    def of_texts(self, counts: list[int], records: int) -> int:
+        """How many of the commonest texts become labels; counts: of all remembered texts, descending."""
+        covered = np.cumsum(counts)
+        enough = int(np.searchsorted(covered, (1 - SHARE_OF_OTHERS) * records)) + 1
+        return max(enough, self.values) if enough <= self.texts else self.values
+
+
 def _beside(labels: set[Any], other: str | None, missing: str | None) -> dict[str, str]:
     """The other and missing labels of a declaration, renamed if they clash with a label."""
     extras: dict[str, str] = {}
@@ -197,7 +218,7 @@ def _beside(labels: set[Any], other: str | None, missing: str | None) -> dict[st
 
 
 def _declare(
-    tally: Tally, bins: int, most_labels: int, extras: _Extras, wanted: bool
+    tally: Tally, bins: int, most: _Most, extras: _Extras, wanted: bool
 ) -> tuple[object, str | None]:
     """The declaration of a column, and a note for the user."""
     if tally.strange:
@@ -205,15 +226,18 @@ def _declare(
     if len(tally) == 0:
         raise _LeftOut("all its values are missing" + (" or infinite" if tally.infinite else ""))
     whole = tally.kind in ("whole", "number") and bool((np.floor(tally.values) == tally.values).all())
-    if (tally.kind == "text" or whole) and len(tally) > most_labels and tally.identifier and not wanted:
-        raise _LeftOut(tally.identifier)
+    unique = None
+    if (tally.kind == "text" or whole) and len(tally) > most.values and tally.identifier and not wanted:
+        if tally.kind == "text" or tally.is_sequence:
+            raise _LeftOut(tally.identifier)
+        unique = f"{tally.identifier}: if it identifies records and is no amount, leave it out"
     if tally.kind == "boolean":
         return extras.of_labels(["false", "true"], closed=True), None
     if tally.kind == "text":
-        return _text(tally, most_labels, extras)
-    outside = f"{tally.infinite} of its values are infinite" if tally.infinite else None
+        return _text(tally, most, extras)
+    outside = f"{tally.infinite} of its values are infinite" if tally.infinite else unique
     exact = whole and bool((np.abs(tally.values) <= 2**53).all())
-    few = tally.complete and len(tally) <= most_labels and not tally.infinite
+    few = tally.complete and len(tally) <= most.values and not tally.infinite
     dates = tally.kind == "date"
     if exact and not dates and _are_days(tally.values):
         outside = (
@@ -245,16 +269,19 @@ def _are_days(values: Any) -> bool:
     return bool((real & (values >= 1800_01_01) & (values <= 2199_12_31)).all())
 
 
-def _text(tally: Tally, most_labels: int, extras: _Extras) -> tuple[object, str | None]:
-    if tally.order is not None and len(tally.order) <= most_labels:
-        return extras.of_labels(list(tally.order)), None
-    if tally.complete and len(tally) <= most_labels:
-        return extras.of_labels(sorted(tally.texts, key=_by_number)), None
+def _text(tally: Tally, most: _Most, extras: _Extras) -> tuple[object, str | None]:
     ranked = sorted(tally.texts, key=lambda label: (-tally.texts[label], label))
-    labels = sorted(ranked[:most_labels], key=_by_number)
+    records = tally.rows - tally.missing
+    kept = most.of_texts([tally.texts[label] for label in ranked], records)
+    if tally.order is not None and len(tally.order) <= kept:
+        return extras.of_labels(list(tally.order)), None
+    if tally.complete and len(tally) <= kept:
+        return extras.of_labels(sorted(tally.texts, key=_by_number)), None
+    labels = sorted(ranked[:kept], key=_by_number)
     other = extras.other or _unused("other", set(labels))
     total = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
-    note = f"the commonest {most_labels} of its {total} texts are labels, the rest is {shown(other)}"
+    share = 1 - sum(tally.texts[label] for label in labels) / records
+    note = f"the commonest {kept} of its {total} texts are labels, the rest ({share:.1%}) is {shown(other)}"
     if sum(map(_is_number, ranked)) > 0.9 * len(ranked):
         note += "; its numbers are text: stored as numbers they would get bins"
     return replace(extras, other=other).of_labels(labels), note

@@ -21,8 +21,9 @@ import dp_accounting
 from dp_accounting.pld import common, privacy_loss_distribution
 
 from privmw.accounting.composition import Sequential, count_costs, delta_left
-from privmw.accounting.events import Cost, DiscreteGaussian, Event, Neighbors
+from privmw.accounting.events import Cost, Event, Neighbors
 from privmw.accounting.ledger import Ledger
+from privmw.accounting.noise import DiscreteGaussian
 from privmw.accounting.rounding import Real, float_up, probability
 from privmw.secrecy import expect, shown
 
@@ -76,8 +77,8 @@ def pld_epsilon(ledger: Ledger, delta: Real) -> float:
     """Return the epsilon at delta by dp_accounting's privacy loss distributions, rounded up by 1e-4 an event.
 
     Discrete Gaussian noise has its own distribution where the squared sensitivity is an integer below 4: the
-    counts then differ by 1 in so many cells. Of an event with a pure cost only that is known: the worst
-    mechanism with such epsilon and delta stands for it. Others are refused.
+    counts then differ by 1 in that many cells. An event with a pure cost is represented by the worst
+    mechanism of its epsilon and delta. Other events are refused.
 
     >>> from privmw.accounting import Budget, DiscreteGaussian
     >>> ledger = Ledger(Budget.zcdp(1), Neighbors.REPLACE_ONE, n=1000)

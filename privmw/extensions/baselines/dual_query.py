@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from privmw.accounting import Budget
+from privmw.accounting.noise import of_unit
 from privmw.algorithms.loop import Model
 from privmw.algorithms.schedule import Schedule
 from privmw.data.support import Support
@@ -72,7 +73,6 @@ class DualQuery(Responding):
     }
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         if self.eta is not None:
             self._between("eta", 0, LARGEST_ETA)
@@ -89,8 +89,7 @@ class DualQuery(Responding):
         if self.rounds is not None or n is None:
             return self
         eta = USUAL_ETA if self.eta is None else self.eta
-        # A unit of at_most records moves a score so many times as far as one.
-        exponent = max(2 * eta * at_most / n, SMALLEST_ETA)
+        exponent = max(of_unit(2 * eta, at_most) / n, SMALLEST_ETA)
         if budget.is_pure:  # samples sum of t exponent = epsilon
             records = math.sqrt(2 * float(budget.limit) / (self.samples * exponent)) + 0.5
         else:  # samples sum of (t exponent)^2 / 8 = rho

@@ -69,7 +69,6 @@ class FEM(Responding):
     }
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         if self._number("noise") != 0:
             self._between("noise", 0, LARGEST_NOISE)

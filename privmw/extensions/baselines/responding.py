@@ -33,7 +33,6 @@ class Responding(Configuration):
     }
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         self._one_of("oracle", Kind)
         for name, most in (("samples", MOST_SAMPLES), ("starts", MOST_STARTS), ("rounds", MOST_RESPONSES)):

@@ -77,8 +77,7 @@ class Mpi:
             if self.rank != 0:
                 packed = np.empty(int(length[0]), np.uint8)
             self._wait(self._world.Ibcast(packed))
-            received: T = value if self.rank == 0 else pickle.loads(packed.data)
-            return received
+            return value if self.rank == 0 else pickle.loads(packed.data)
 
     def gather(self, array: Array) -> list[Array] | None:
         """The 1-D arrays of all ranks, of one dtype, by rank, on rank 0; None elsewhere.

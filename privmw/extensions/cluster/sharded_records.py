@@ -106,7 +106,7 @@ class ShardedRecords(Records):
 
     @sealed
     def capped(self, ids: npt.ArrayLike, *, unit: str, at_most: int) -> ShardedRecords:
-        """The records of which at most so many of a unit enter: `Table.capped` over all ranks. Collective.
+        """Keep at most `at_most` records of each unit: `Table.capped` over all ranks. Collective.
 
         ids: one for each record of this rank, none on a rank without records. The records count as one
         table, those of rank 0 first.

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from privmw import kernels
 from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
+from privmw.data.make_support import SAMPLE_SIZE, Sample, Sampler
 from privmw.data.records import Records
 from privmw.data.row_hash import row_hashes
-from privmw.data.sample import SAMPLE_SIZE, Sample, Sampler
 from privmw.data.support import Support, check_public
 from privmw.data.table import Table
 from privmw.extensions.cluster.rows import Rows

@@ -22,7 +22,7 @@ from privmw.data.unit import MOST_RECORDS, RECORD, checked_unit
 from privmw.data.workload import Workload, check_workload
 from privmw.kernels.arrays import Int64s
 from privmw.kernels.checks import check_integer
-from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.release.file import explained, read_archive, read_array, write_archive, write_array
 from privmw.secrecy import erased_on_failure, expect, sealed
 
 if TYPE_CHECKING:
@@ -64,13 +64,8 @@ class Counts(Records):
         self._n = check_integer("n", n, 0, MOST_RECORDS)
         self._unit, self._at_most = checked_unit(unit, at_most, workload.domain, True)
         array = np.asarray(counts)
-        expect(
-            "counts",
-            array,
-            array.ndim == 1 and array.dtype.kind in "iu",
-            "a 1-D array of integers",
-            quote=False,
-        )
+        right = array.ndim == 1 and array.dtype.kind in "iu"
+        expect("counts", array, right, "a 1-D array of integers", quote=False)
         if len(array) != workload.cells:
             raise ValueError(f"counts ({len(array)}) must be one for each of the {workload.cells} cells")
         self.__counts: Int64s = array.astype(np.int64)

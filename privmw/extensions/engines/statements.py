@@ -304,12 +304,8 @@ def _written(whens: Sequence[str], otherwise: object) -> str:
 def counted(connection: Connection, statements: Statements) -> Counts:
     """Run statements, and read the counts; see `Counts.from_sql`."""
     expect("statements", statements, Statements, "those of engines.sql")
-    expect(
-        "connection",
-        connection,
-        callable(getattr(connection, "execute", None)),
-        "a DB-API cursor or a DuckDB connection",
-    )
+    right = callable(getattr(connection, "execute", None))
+    expect("connection", connection, right, "a DB-API cursor or a DuckDB connection")
     workload, unit = statements.workload, statements.unit
     both = _columns(connection, statements[0], 2, reads_values=False)
     if any(len(column) != 1 for column in both):

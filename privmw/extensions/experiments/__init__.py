@@ -4,7 +4,6 @@ This package has published information about the values, one domain file per dat
 docs/reproduce.md says where the files come from.
 """
 
-from privmw.extensions.experiments.domains import domain
-from privmw.extensions.experiments.readers import adult, loans, survey
+from privmw.extensions.experiments.readers import adult, domain, loans, survey
 
 __all__ = ["adult", "domain", "loans", "survey"]

@@ -81,8 +81,8 @@ def render_explorer(
 ) -> str:
     """Return the explorer of a release as HTML text.
 
-    folder: where the release lies, for the commands that the page shows. rows: at most so many rows travel;
-    by default as many as fit in 6 MB. intervals: what `release.intervals` returned for
+    folder: where the release lies, for the commands that the page shows. rows: the most rows that the page
+    carries; by default as many as fit in 6 MB. intervals: what `release.intervals` returned for
     `marginals_with_intervals(domain)` or another small workload; by default what the noisy counts alone say
     of those.
     """

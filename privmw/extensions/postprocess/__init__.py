@@ -1,7 +1,7 @@
 """Post-processing: noisy marginals to non-negative data. Nothing here sees a private value.
 
-noisy_file (a file as the `NoisyMarginals` of privmw/release) -> problem, fit -> descent -> solve ->
-least_squares, reweight, sequential, max_fit -> rounding -> microdata, fitted_file -> report/, command.
+noisy_file (files of noisy and fitted counts) -> problem, fit -> descent -> solve -> least_squares, reweight,
+sequential, max_fit -> rounding -> microdata -> report/, command.
 """
 
 from privmw.extensions.postprocess import theory

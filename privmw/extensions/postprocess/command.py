@@ -34,8 +34,8 @@ from privmw.data.memory import available_memory
 from privmw.data.support import Support
 from privmw.extensions import postprocess
 from privmw.extensions.postprocess import Fit
-from privmw.extensions.postprocess.fitted_file import write_fitted
 from privmw.extensions.postprocess.microdata import MOST_SYNTHETIC_RECORDS
+from privmw.extensions.postprocess.noisy_file import write_fitted
 from privmw.extensions.postprocess.problem import MOST_UNKNOWNS
 from privmw.extensions.postprocess.report import certificate_in_words, write_fit_report
 from privmw.io.files import about, files_of

@@ -54,9 +54,13 @@ class Certificate:
 
 
 class Fit:
-    """Weights of rows: of the cells of the full histogram in C order, or of a support's rows."""
+    """Weights of rows: of the cells of the full histogram in C order, or of a support's rows.
 
-    __slots__ = ("_certificate", "_made", "_measured", "_support", "_weights")
+    measured: the noisy marginals that were fitted. support: the rows; None for those of the full histogram.
+    weights: how many records each row stands for, read-only.
+    """
+
+    __slots__ = ("_certificate", "_made", "measured", "support", "weights")
 
     def __init__(
         self,
@@ -67,30 +71,15 @@ class Fit:
         stages: Callable[[], Sequence[Stage]],
         unique: bool,
     ) -> None:
-        self._measured, self._support = measured, support
-        self._weights = freeze(weights)
+        self.measured, self.support = measured, support
+        self.weights = freeze(weights)
         self._made = (method, stages, unique)
         self._certificate: Certificate | None = None
 
     @property
     def domain(self) -> Domain:
         """The domain of the rows."""
-        return self._measured.domain
-
-    @property
-    def support(self) -> Support | None:
-        """The rows; None for those of the full histogram."""
-        return self._support
-
-    @property
-    def measured(self) -> NoisyMarginals:
-        """The noisy marginals that were fitted."""
-        return self._measured
-
-    @property
-    def weights(self) -> Float64s:
-        """How many records each row stands for, read-only."""
-        return self._weights
+        return self.measured.domain
 
     @property
     def certificate(self) -> Certificate:
@@ -116,33 +105,32 @@ class Fit:
 
     def _marginal(self, places: tuple[int, ...]) -> Float64s:
         sizes = self.domain.sizes
-        if self._support is None:
+        if self.support is None:
             others = tuple(a for a in range(len(sizes)) if a not in places)
-            summed: Float64s = np.asarray(self._weights.reshape(sizes).sum(axis=others))
-            return summed
+            return np.asarray(self.weights.reshape(sizes).sum(axis=others))
         shape = tuple(sizes[place] for place in places)
         if not shape:
-            return np.asarray(self._weights.sum())
-        cells = np.ravel_multi_index([self._support.table.columns[place] for place in places], shape)
-        return np.asarray(np.bincount(cells, self._weights, math.prod(shape)), np.float64).reshape(shape)
+            return np.asarray(self.weights.sum())
+        cells = np.ravel_multi_index([self.support.table.columns[place] for place in places], shape)
+        return np.asarray(np.bincount(cells, self.weights, math.prod(shape)), np.float64).reshape(shape)
 
     def fitted_counts(self) -> Float64s:
         """The weights' sum in every cell of the marginals measured, in their order."""
-        return np.concatenate([self._marginal(places).ravel() for places in self._measured.places])
+        return np.concatenate([self._marginal(places).ravel() for places in self.measured.places])
 
     def residuals(self) -> Float64s:
         """Noisy counts minus fitted ones, in standard deviations; 0 where nothing was measured."""
-        return (self._measured.noisy_counts - self.fitted_counts()) / np.sqrt(self._measured.variances)
+        return (self.measured.noisy_counts - self.fitted_counts()) / np.sqrt(self.measured.variances)
 
     def unreachable(self) -> Bools:
         """The cells that no row lies in."""
-        if self._support is None:
-            return np.zeros(len(self._measured.noisy_counts), bool)
+        if self.support is None:
+            return np.zeros(len(self.measured.noisy_counts), bool)
         unreached = []
-        for places in self._measured.places:
+        for places in self.measured.places:
             shape = tuple(self.domain.sizes[place] for place in places)
             reached = np.zeros(math.prod(shape), bool)
-            columns = [self._support.table.columns[place] for place in places]
+            columns = [self.support.table.columns[place] for place in places]
             reached[np.ravel_multi_index(columns, shape) if columns else 0] = True
             unreached.append(~reached)
         return np.concatenate(unreached)
@@ -150,6 +138,6 @@ class Fit:
     def __repr__(self) -> str:
         certificate = self.certificate
         return (
-            f"Fit({certificate.method}, {len(self._weights)} weights of total {self._weights.sum():.6g}, "
+            f"Fit({certificate.method}, {len(self.weights)} weights of total {self.weights.sum():.6g}, "
             f"kkt {certificate.kkt:.1g}, misfit {certificate.misfit:.3g})"
         )

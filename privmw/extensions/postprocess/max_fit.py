@@ -63,7 +63,7 @@ def _bounded(stage: Stage, bound: float) -> Stage:
 
 
 def _reach(bound: float, precisions: Float64s) -> Float64s:
-    """So many standard deviations; infinite where nothing was measured."""
+    """`bound` standard deviations of each count; infinite where nothing was measured."""
     reach = np.full(len(precisions), np.inf)
     np.divide(bound, np.sqrt(precisions), where=precisions > 0, out=reach)
     return reach

@@ -156,8 +156,7 @@ def _cells(fit: Fit, rows: Int64s, places: Places) -> Int64s:
         codes: Sequence[npt.NDArray[Any]] = [column[rows] for column in fit.support.table.columns]
     else:
         codes = np.unravel_index(rows, fit.domain.sizes)
-    cells: Int64s = np.ravel_multi_index([codes[place] for place in places], sizes)
-    return cells
+    return np.ravel_multi_index([codes[place] for place in places], sizes)
 
 
 def _records(fit: Fit, rows: Int64s, counts: Int64s) -> Table:

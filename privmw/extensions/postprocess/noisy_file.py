@@ -1,4 +1,4 @@
-"""Noisy counts from a file, one row a cell: written by `privmw release` or by others; all released.
+"""Noisy counts from a file, one row a cell, and fitted ones to a file: all released.
 
 There are two columns for each attribute of a cell, attribute_1 and value_1, attribute_2 and value_2 and so
 on, in any order and empty beyond the cell's own; a row without attributes is the total. Every distinct word
@@ -19,9 +19,21 @@ from privmw.accounting.noise import NoiseDistribution, make_noise
 from privmw.data.attribute import unguarded
 from privmw.data.domain import Domain
 from privmw.data.syntax import Syntax
+from privmw.data.workload import Queries, find_queries
+from privmw.extensions.postprocess.fit import Fit
 from privmw.io.extras import need
-from privmw.io.files import about, batches, check_names, checked_path, columns_of, files_of, public_layout
+from privmw.io.files import (
+    SEEDED,
+    about,
+    batches,
+    check_names,
+    checked_path,
+    columns_of,
+    files_of,
+    public_layout,
+)
 from privmw.kernels.arrays import Bools, Float64s, Int64s
+from privmw.release.cells import table_maker, write_cells
 from privmw.release.noisy_marginals import LARGEST_NOISY_COUNT, NoisyMarginals
 from privmw.secrecy import expect, shown
 
@@ -234,3 +246,40 @@ def _numbered_anew(pa: Any, values: npt.NDArray[Any]) -> Int64s:
     """Numbers from 0 on, the same for equal values."""
     numbers: Int64s = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
     return numbers
+
+
+def write_fitted(
+    fit: Fit, path: str | os.PathLike[str], *, for_release: bool = True, raw: bool = False
+) -> None:
+    """Write the fitted and the noisy count of every cell of the marginals measured.
+
+    Columns as above, and noisy_count and standard_deviation, empty for a cell that was not measured, and
+    fitted, all in counts. The file is .parquet, .csv or .feather; for_release=False marks it as made from
+    seeded noise; raw: see `Table.write`.
+
+    >>> write_fitted(fit, "fitted.parquet")  # doctest: +SKIP
+    """
+    import pyarrow as pa
+
+    measured, fitted = fit.measured, fit.fitted_counts()
+    absent, deviations = np.isinf(measured.variances), np.sqrt(measured.variances)
+    attributes = np.array([place for places in measured.places for place in places], np.int32)
+    starts = np.cumsum([0, *map(len, measured.places)], dtype=np.int64)
+    offsets = np.array(measured.offsets, np.int64)
+
+    def queries(part: slice) -> Queries:
+        cells = np.arange(len(fitted))[part]
+        return find_queries(fit.domain, attributes, starts, offsets, cells)
+
+    def columns(part: slice) -> dict[str, Any]:
+        return {
+            "noisy_count": pa.array(measured.noisy_counts[part], mask=absent[part]),
+            "fitted": fitted[part],
+            "standard_deviation": pa.array(deviations[part], mask=absent[part]),
+        }
+
+    about: dict[str, Any] = {"method": fit.certificate.method, "domain": fit.domain.fingerprint()}
+    about |= {} if for_release else SEEDED
+    orders = np.diff(starts)
+    table = table_maker(fit.domain, attributes, int(orders.max()), queries, columns, about)
+    write_cells(path, table, len(fitted), for_release=for_release, raw=raw)

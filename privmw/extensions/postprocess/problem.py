@@ -31,11 +31,11 @@ class Problem:
     """Weighted least squares over rows; a precision of 0 has no effect, a held query is exact."""
 
     tallies: Tallies
-    centre: Float64s  # one a row: its own noisy count
-    precisions: Float64s  # one a row, of its count; or one for all
-    counts: Float64s  # one a query: noisy, or held
-    variances: Float64s  # one a query; infinite: not measured, 0: held
-    start: Callable[[], Float64s]  # one a row: the weights to start from
+    centre: Float64s  # one per row: its own noisy count
+    precisions: Float64s  # one per row, of its count; or one for all rows
+    counts: Float64s  # one per query: noisy, or exact
+    variances: Float64s  # one per query; infinite: not measured, 0: exact
+    start: Callable[[], Float64s]  # one per row: the weights to start from
     scale: float  # the largest noisy count, or 1 if that is less
 
     @cached_property

@@ -71,7 +71,7 @@ class Solved:
 
     @cached_property
     def sums(self) -> Float64s:
-        """The weights' sums, one a query."""
+        """The sum of the weights of each query's rows."""
         return self.problem.tallies.sums(self.weights)
 
     @cached_property

@@ -125,7 +125,6 @@ class GEM(Algorithm):
     effort: ClassVar[Effort] = Effort(shot=500, round=100)
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         shape = self.shape
         for name in ("rows", "inputs", "widths"):

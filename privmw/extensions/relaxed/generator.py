@@ -30,7 +30,7 @@ from privmw.extensions.relaxed.model import Floats, softmax, softmax_gradient
 from privmw.kernels.checks import check_integer
 from privmw.models.products import SINGLE_THREAD_PRODUCT
 from privmw.random import sampling_stream
-from privmw.release.archive import explained, read_archive, read_array, write_archive, write_array
+from privmw.release.file import explained, read_archive, read_array, write_archive, write_array
 from privmw.secrecy import expect
 
 TILE_COLUMNS = 64

@@ -178,5 +178,4 @@ def softmax_gradient(shares: Floats, by_shares: Floats, starts: Int64s) -> Float
 
 def _segments(starts: Int64s) -> Int64s:
     """The attribute of each stacked row."""
-    segments: Int64s = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return segments
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))

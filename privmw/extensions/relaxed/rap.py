@@ -124,7 +124,6 @@ class RAP(Algorithm):
         )
 
     def __post_init__(self) -> None:
-        """Refuse options that mean nothing."""
         super().__post_init__()
         for name, most in (
             ("rows", MOST_RELAXED_ROWS),

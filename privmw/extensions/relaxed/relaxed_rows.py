@@ -59,8 +59,7 @@ class Fitted:
 
     def errors(self, tables: Floats) -> Floats:
         """The answers of products less the measured answers."""
-        errors: Floats = self.products.answers(tables) - self.answers
-        return errors
+        return self.products.answers(tables) - self.answers
 
     def gradient(self, tables: Floats) -> tuple[float, Floats]:
         """Half the weighted squared error plus the prior's term, and its gradient."""

@@ -17,10 +17,10 @@ from typing import Any, get_args
 import numpy as np
 
 from privmw.accounting.rounding import Real
-from privmw.algorithms.accounted import AccountPath
 from privmw.algorithms.auto import release_auto
 from privmw.algorithms.configuration import Configuration, make_budget
-from privmw.algorithms.options import check_options, lists_options
+from privmw.algorithms.options import AccountPath, check_options, lists_options
+from privmw.data.constraints import Constraints
 from privmw.data.domain import Domain
 from privmw.data.propose import propose
 from privmw.data.records import Bins, Records
@@ -44,8 +44,11 @@ class Synthesizer:
     made of; None proposes one from the public frame. marginals: how many attributes the marginals have that
     the records are to keep, or a list of marginals, or a `Workload`. algorithm: a configuration such as
     `PEP(rounds=20)`; None is `release_auto`. bins: what a bin becomes in the records, as for
-    `Table.to_frame`; None draws from the public records, or spreads values without them. unit, at_most: what
-    is protected, as for `read_table`. account: of the private table, which adds up what every fit spends.
+    `Table.to_frame`; None draws from the public records, or spreads values without them. target: an attribute
+    to be predicted from the others; the marginals of the largest order are those that hold it, and all of the
+    order below (docs/parameters.md). constraints: rules that every record keeps: `Constraints`, or the path
+    or content of their file. unit, at_most: what is protected, as for `read_table`. account: of the
+    private table, which adds up what every fit spends.
     rng: a seed for experiments, which marks the records as not for release. threads: of the kernels.
     public_is_public: take public records although many are private ones, which will be published.
 
@@ -78,6 +81,8 @@ class Synthesizer:
         marginals: int | Sequence[Sequence[str]] | Workload = 3,
         algorithm: Configuration | None = None,
         bins: Bins | None = None,
+        target: str | None = None,
+        constraints: Constraints | Mapping[str, object] | str | os.PathLike[str] | None = None,
         unit: str | None = None,
         at_most: int | None = None,
         account: AccountPath = None,
@@ -91,6 +96,8 @@ class Synthesizer:
         self.marginals = marginals
         self.algorithm = algorithm
         self.bins = bins
+        self.target = target
+        self.constraints = constraints
         self.unit = unit
         self.at_most = at_most
         self.account = account
@@ -120,11 +127,17 @@ class Synthesizer:
             )
         domain, notes = self._domain(private, public)
         workload = self._workload(domain)
-        support = None
+        constraints = self._constraints(domain)
+        support = None if constraints is None else Support.without_public(domain, constraints)
         if public is not None:
-            support = Support.from_table(self._table("public", public, domain, private=False), domain=domain)
+            rows = self._table("public", public, domain, private=False)
+            support = Support.from_table(rows, constraints, domain=domain)
         drawn_from = None if isinstance(public, Records) else public
-        lacking = [] if support is None else [n for n in support.missing if domain[n].edges is not None]
+        lacking = (
+            []
+            if support is None or public is None
+            else [n for n in support.missing if domain[n].edges is not None]
+        )
         if lacking and self.bins == "draw":
             raise ValueError(f"bins ('draw') must come with a public column {shown(lacking[0])} to draw from")
         if lacking and all(a.name in lacking for a in domain.attributes if a.edges is not None):
@@ -156,16 +169,20 @@ class Synthesizer:
         self._drawn_from = drawn_from
         return self
 
-    def sample(self, n: int | None = None, seed: int | None = None) -> Any:
+    def sample(
+        self, n: int | None = None, seed: int | None = None, conditions: Mapping[str, object] | None = None
+    ) -> Any:
         """Synthetic records in a frame of the kind that came in; n: how many, by default as many as private.
 
-        Post-processing: it costs nothing, however often. seed: of the sampling stream.
+        Post-processing: it costs nothing, however often. seed: of the sampling stream. conditions: only
+        records that meet them, such as {"sex": "F", "state": ["HI", "NM"]}; see `Release.sample`.
         """
         if not self.__sklearn_is_fitted__():
             raise ValueError("Synthesizer must be fitted first: fit(private, public=public)")
         bins = self.bins or ("spread" if self._drawn_from is None else "draw")
         public = self._drawn_from if bins == "draw" else None
-        return self.release_.sample(n, seed).to_frame(bins=bins, public=public, seed=seed)
+        records = self.release_.sample(n, seed, conditions=conditions)
+        return records.to_frame(bins=bins, public=public, seed=seed)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name. deep: for scikit-learn; no parameter has parameters of its own.
@@ -209,13 +226,21 @@ class Synthesizer:
             )
         return proposal.domain, proposal.notes
 
+    def _constraints(self, domain: Domain) -> Constraints | None:
+        given = self.constraints
+        if given is None or isinstance(given, Constraints):
+            return given
+        return Constraints(given, domain) if isinstance(given, Mapping) else Constraints.read(given, domain)
+
     def _workload(self, domain: Domain) -> Workload:
+        if self.target is not None and not isinstance(self.marginals, int):
+            raise ValueError(f"target ({shown(self.target)}) must come with marginals that are a number")
         if isinstance(self.marginals, Workload):
             return self.marginals
         if isinstance(self.marginals, list | tuple):
             return Workload(domain, self.marginals)
         order = check_integer("marginals", self.marginals, 1, 6)
-        return Workload.all(domain, k=min(order, len(domain)))
+        return Workload.all(domain, k=min(order, len(domain)), target=self.target)
 
     def _table(
         self,

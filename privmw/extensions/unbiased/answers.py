@@ -25,8 +25,12 @@ from privmw.data.records import FrameKind
 from privmw.data.workload import Workload, check_workload
 from privmw.extensions.unbiased.intervals import half_widths
 from privmw.extensions.unbiased.strategies import Residuals, Shot
+from privmw.io.extras import need
+from privmw.io.files import SEEDED
+from privmw.io.whole_file import check_name, plain_schema
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
+from privmw.release.cells import as_kind, table_maker, write_cells
 from privmw.release.history import plain
 from privmw.release.noisy_marginals import NoisyMarginal, NoisyMarginals
 from privmw.secrecy import expect, shown
@@ -252,10 +256,10 @@ class UnbiasedAnswers(Immutable):
         Columns attribute_1, value_1, attribute_2, ..., as in the files of a release. Needs pyarrow. kind:
         default that of the private frame, else pyarrow.
         """
-        from privmw.extensions.unbiased.frame import to_frame  # here: that module imports this one
-
-        kind = kind or self.frame_kind or "pyarrow"
-        return to_frame(self, kind, self._asked(workload), level, simultaneous)
+        asked = self._asked(workload)
+        frame = self._tables(asked, level, simultaneous)(slice(0, asked.cells))
+        frame = frame.cast(plain_schema(frame.schema))
+        return as_kind(frame, kind or self.frame_kind or "pyarrow")
 
     def write(
         self,
@@ -271,9 +275,40 @@ class UnbiasedAnswers(Immutable):
 
         raw: see `Table.write`. progress: called with the number of cells written so far.
         """
-        from privmw.extensions.unbiased.frame import write
+        asked, for_release = self._asked(workload), self.ledger.for_release
+        check_name(path, "answers", for_release=for_release)
+        need("pyarrow", "write files", "io")
+        table = self._tables(asked, level, simultaneous)
+        write_cells(path, table, asked.cells, for_release=for_release, raw=raw, progress=progress)
 
-        write(self, path, self._asked(workload), level, simultaneous, raw, progress)
+    def _tables(self, asked: Workload, level: float, simultaneous: bool) -> Callable[[slice], Any]:
+        """The function that makes the Arrow table of a slice of the cells."""
+        estimates = self.answers(asked)
+        low, high = self._around(estimates, asked, level, simultaneous)
+        columns = {
+            "answer": estimates,
+            "standard_error": self.standard_errors(asked),
+            "low": low,
+            "high": high,
+        }
+        about = {
+            "n": self.n,
+            "domain": asked.domain.fingerprint(),
+            "neighbors": self.ledger.neighbors.value,
+            "level": level,
+            "simultaneous": simultaneous,
+            "for_release": self.ledger.for_release,
+            **({} if self.ledger.for_release else SEEDED),
+        }
+        cells = np.arange(asked.cells)
+        return table_maker(
+            asked.domain,
+            asked.attributes,
+            int(np.diff(asked.starts).max(initial=1)),
+            lambda part: asked.queries(cells[part]),
+            lambda part: {name: values[part] for name, values in columns.items()},
+            about,
+        )
 
     def statement(self) -> str:
         """The privacy guarantee to the people in the private table, in plain words."""
@@ -305,13 +340,10 @@ class UnbiasedAnswers(Immutable):
         for name in names:
             given, size = query[name], self.domain[name].size
             codes = [given] if isinstance(given, int | np.integer) else given
-            expect(
-                f"query of {shown(name)}",
-                given,
-                isinstance(codes, Sequence | np.ndarray) and len(codes) != 0 and not isinstance(codes, str),
-                "a code or a list of codes",
-                quote=False,
+            right = (
+                isinstance(codes, Sequence | np.ndarray) and len(codes) != 0 and not isinstance(codes, str)
             )
+            expect(f"query of {shown(name)}", given, right, "a code or a list of codes", quote=False)
             checked = [
                 check_integer(f"code of {shown(name)}", code, 0, size - 1, quote=False) for code in codes
             ]

@@ -155,13 +155,13 @@ def measure(options: argparse.Namespace, console: Console, folder: AnswersFolder
     mechanism = algorithm.calibrate(options.epsilon, options.delta, n=private.n)
     with console.step("spreading the budget"):
         plan = mechanism.plan(workload, n=private.n, at_most=private.at_most)
-    _check_room(plan, folder, file_format(options.format)[0])
+    _check_disk_space(plan, folder, file_format(options.format)[0])
     console.note(str(plan))
     with console.step("measuring"):
         mechanism(private, workload, rng=options.seed, account=account, run=folder.run(), keep=folder.save)
 
 
-def _check_room(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
+def _check_disk_space(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
     """Refuse files that do not fit on the disk."""
     shot = plan.shot
     size = (

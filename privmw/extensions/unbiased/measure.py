@@ -16,7 +16,7 @@ from privmw.accounting import Budget, Event, Ledger, Neighbors, ThresholdedLapla
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import DISCRETE_LAPLACE, LARGEST_DRAWN_SCALE, noise_for, noise_of_event
 from privmw.accounting.rounding import Real, positive, probability
-from privmw.algorithms.accounted import AccountedRun, AccountPath
+from privmw.algorithms.options import AccountedRun, AccountPath
 from privmw.curator.on_ranks import open_curator
 from privmw.data.domain import Domain
 from privmw.data.records import Records
@@ -119,12 +119,8 @@ def measure_marginals(
         raise TypeError(f"delta ({shown(delta)}) must come with threshold=True, and the reverse")
     if threshold and epsilon is None:
         raise TypeError("threshold must come with epsilon and delta")
-    expect(
-        "marginals",
-        marginals,
-        isinstance(marginals, Iterable) and not isinstance(marginals, str),
-        "a list of tuples of attribute names",
-    )
+    right = isinstance(marginals, Iterable) and not isinstance(marginals, str)
+    expect("marginals", marginals, right, "a list of tuples of attribute names")
     requested = [tuple(names) if isinstance(names, list | tuple) else names for names in marginals]
     if not requested:
         raise ValueError("marginals (none) must be at least one")

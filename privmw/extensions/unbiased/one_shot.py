@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from privmw.accounting import Budget
+from privmw.accounting import Budget, ResidualGaussian
 from privmw.accounting.looks import Look
 from privmw.accounting.noise import RESIDUAL_GAUSSIAN
 from privmw.accounting.rounding import Real, positive_integer
-from privmw.algorithms.accounted import AccountedRun, AccountPath
-from privmw.algorithms.calibrated import Calibrated
 from privmw.algorithms.configuration import make_budget
-from privmw.algorithms.options import lists_options
+from privmw.algorithms.mechanism import Calibrated
+from privmw.algorithms.options import AccountedRun, AccountPath, lists_options
 from privmw.algorithms.task import check_is_workload
-from privmw.curator.on_ranks import open_curator
+from privmw.curator.on_ranks import AnyCurator, open_curator
 from privmw.data.memory import available_memory
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased import UnbiasedAnswers
-from privmw.extensions.unbiased.shots import measure_shot
 from privmw.extensions.unbiased.strategies import Residual, Shot, Strategy, hdmm, residual
-from privmw.kernels.arrays import Float64s
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.random import Rng
 from privmw.ranks import check_same, on_root
 from privmw.secrecy import expect, shown
@@ -53,7 +51,6 @@ class OneShot:
     strategy: Strategy = field(default_factory=residual)
 
     def __post_init__(self) -> None:
-        """Refuse what is no strategy."""
         expect("strategy", self.strategy, Strategy, "one of privmw.strategies")
 
     def calibrate(
@@ -145,7 +142,6 @@ class OneShot:
             )
 
     def __repr__(self) -> str:
-        """Show the call that makes it."""
         return f"{type(self).__name__}(strategy={self.strategy!r})"
 
 
@@ -285,3 +281,29 @@ class OneShotMechanism(Calibrated):
             except BaseException as error:
                 error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
+
+
+def measure_shot(curator: AnyCurator, shot: Shot) -> tuple[Int64s, ...]:
+    """The noisy values of every look of a shot, as `Shot.residuals` takes them.
+
+    The curator must have been made with the workload `shot.measured`, and charges the shot's events.
+
+    >>> from privmw import Budget, Domain, Table, Workload, strategies
+
+    >>> from privmw.curator import Curator
+    >>> table = Table.from_codes([[2, 0], [0, 1], [2, 0]], Domain({"age": 3, "sex": 2}), private=True)
+    >>> budget = Budget.approximate(1.0, 1e-6, event_delta=1e-12)
+    >>> shot = strategies.residual().calibrate(Workload.all(table.domain, k=2), budget)
+    >>> with Curator(table, shot.measured, budget) as curator:
+    ...     noisy = measure_shot(curator, shot)
+    >>> shot.reconstruct(shot.residuals(noisy), table.n, ["age", "sex"]).shape
+    (6,)
+    """
+    if shot.kind == "residuals":
+        (event,) = shot.events
+        assert isinstance(event, ResidualGaussian)
+        return curator.measure_residuals(event)
+    return tuple(
+        curator.measure(marginals=[j], **shot.family.argument(look.share))
+        for j, look in enumerate(shot.looks)
+    )

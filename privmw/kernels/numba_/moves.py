@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s, UInt64s
+from privmw.kernels.cells import powers_of_two
 from privmw.kernels.numba_.compiled import compiled
 from privmw.kernels.numba_.projection import exp_of_negative
 from privmw.kernels.numpy_ import moves
 from privmw.kernels.numpy_.projection import LEAST_NORMAL
-from privmw.kernels.scale import powers_of_two
 
 
 @compiled

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.cells import powers_of_two
 from privmw.kernels.numba_.compiled import compiled
 from privmw.kernels.numpy_ import projection
 from privmw.kernels.numpy_.projection import DEEPEST, INVERSE_LN2, LEAST_NORMAL, LN2_HIGH, LN2_LOW, TAYLOR
-from privmw.kernels.scale import powers_of_two
 
 _COEFFICIENTS = np.array(TAYLOR)
 

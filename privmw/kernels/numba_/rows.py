@@ -14,7 +14,7 @@ _NO_GROUP = np.uint32(2**32 - 1)
 
 @compiled
 def _split(groups: UInt32s, matching: Bools, numbers: UInt32s) -> int:
-    """Numbers the pairs (group, matching) in the order of their first rows; numbers: room for two a group."""
+    """Numbers the pairs (group, matching) in the order of their first rows; numbers: holds two per group."""
     numbers[:] = _NO_GROUP
     count = 0
     for row in range(len(groups)):

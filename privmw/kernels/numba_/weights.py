@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.kernels.cells import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
 from privmw.kernels.numba_.compiled import compiled
 from privmw.kernels.numpy_.weights import NOT_IN_SCALE
-from privmw.kernels.scale import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
 
 _SCALE = 2.0**MASS_BITS
 _LOW = 2**31 - 1

@@ -103,5 +103,4 @@ class Tallies:
 def _column(sizes: Sequence[int], attribute: int, rows: int) -> Int64s:
     """The codes of one attribute of a full histogram."""
     inner = int(np.prod(sizes[attribute + 1 :], dtype=np.int64))
-    codes: Int64s = np.arange(rows) // inner % sizes[attribute]
-    return codes
+    return np.arange(rows) // inner % sizes[attribute]

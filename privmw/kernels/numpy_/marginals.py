@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int32s, Int64s, UInt32s
-from privmw.kernels.cells import in_units
+from privmw.kernels.cells import in_units, powers_of_two
 from privmw.kernels.numpy_.columns import Columns
-from privmw.kernels.scale import powers_of_two
 from privmw.secrecy import erasing
 
 _EXACT_ROWS = 2**22  # sums of this many 31-bit numbers are exact in doubles

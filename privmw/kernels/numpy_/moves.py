@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from privmw.kernels.arrays import Array, Float64s, Int32s, Int64s, UInt32s, UInt64s
+from privmw.kernels.cells import powers_of_two
 from privmw.kernels.numpy_.projection import LEAST_NORMAL, exp_of_negative
-from privmw.kernels.scale import powers_of_two
 
 _BLOCK_SCORES = 2**18  # scores of values taken together: 2 MB
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Array, Float64s, Int64s, UInt32s
-from privmw.kernels.scale import powers_of_two
+from privmw.kernels.cells import powers_of_two
 
 LEAST_NORMAL = -708.0  # exp of it is still a normal number
 DEEPEST = 2 * LEAST_NORMAL

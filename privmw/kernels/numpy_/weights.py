@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s, UInt64s
-from privmw.kernels.scale import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
+from privmw.kernels.cells import LIGHTEST_WEIGHT, MASS_BITS, MOST_TOTAL, MOST_WEIGHT, powers_of_two
 
 # The message of csrc/core/weights.cpp. Checked here, to save a pass.
 NOT_IN_SCALE = "weights must be rescaled first: each from 0 to 4, together at most 4"

@@ -1,9 +1,8 @@
 """Words, digits of exp(-gamma) and exact coins in Python integers: the twin of csrc/draw.
 
-This room must not know what the draws protect. The law of every coin: a uniform U in [0, 1) is revealed word
-by word. After t words of value W, compare W with P = floor(2^(64 t) p): below is
-heads, above is tails, equal draws the next word. Heads has probability p exactly, and which words are drawn
-depends on p alone.
+This module must not know what the draws protect. The law of every coin: a uniform U in [0, 1) is revealed
+word by word. After t words of value W, compare W with P = floor(2^(64 t) p): below is heads, above is tails,
+equal draws the next word. Heads has probability p exactly, and which words are drawn depends on p alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exact draws in Python integers: the twins of csrc/bind/draws.cpp, used where the extension is not built.
 
 Slow: about ten microseconds a coin, twenty nanoseconds in the extension. From the same words both give the
-same results, which the tests check. Arguments are checked before the first word is drawn. This room must not
-know what the draws protect.
+same results, which the tests check. Arguments are checked before the first word is drawn. This module must
+not know what the draws protect.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from privmw.kernels.arrays import Bools, Int64s
+from privmw.kernels.arrays import Bools, Float64s, Int64s
 from privmw.kernels.checks import LONGEST_INTEGER
 from privmw.kernels.python_ import coins, selection
 from privmw.kernels.python_.coins import Decay, NextWord, draw_below, draw_bernoulli, words_of
-from privmw.kernels.python_.distances import Errors
-from privmw.secrecy import erasing, expect
+from privmw.secrecy import erasing, expect, expect_array
 
 LARGEST_SCALE_BITS = 40
 
@@ -145,13 +144,7 @@ def selectable(
 
     Nothing here depends on the value of a score: they are private.
     """
-    expect(
-        "scores",
-        scores,
-        isinstance(scores, np.ndarray) and scores.dtype == np.int64,
-        "a numpy array of int64",
-        quote=False,
-    )
+    expect_array("scores", scores, np.int64)
     if scores.ndim != 1 or not scores.flags.c_contiguous:
         raise ValueError(f"scores ({scores.ndim} dimensions) must be one-dimensional and contiguous")
     if not 1 <= scores.size < 1 << 31:
@@ -221,3 +214,36 @@ def report_noisy_max(
     checked, decay, count = selectable(scores, gamma_numerator, gamma_denominator, k)
     with words_of(bit_generator) as next_word:
         return np.array(selection.noisy_max(next_word, checked, decay, count), dtype=np.int64)
+
+
+CELLS_IN_CACHE = 2**15  # with their errors
+
+
+class Errors:
+    """|count 2^bits - rint(answer whole)|, one per cell."""
+
+    def __init__(self, counts: Int64s, answers: Float64s, whole: float, bits: int) -> None:
+        if len(counts) != len(answers):
+            raise ValueError(f"answers ({len(answers)}) must be one for each of {len(counts)} counts")
+        self._counts, self._answers, self._whole, self._bits = counts, answers, whole, bits
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def scores(self) -> Int64s:
+        """Return every error, as a new array."""
+        scores = np.empty(len(self), np.int64)
+        for start in range(0, len(self), CELLS_IN_CACHE):
+            block = slice(start, start + CELLS_IN_CACHE)
+            target = np.rint(self._answers[block] * self._whole).astype(np.int64)
+            np.left_shift(self._counts[block], self._bits, out=scores[block])
+            np.subtract(scores[block], target, out=scores[block])
+            np.abs(scores[block], out=scores[block])
+        return scores
+
+    def largest(self, starts: Int64s) -> Int64s:
+        """Return the largest error among the cells starts[j] .. starts[j + 1] - 1, for each j."""
+        with erasing() as erased:
+            scores = erased(self.scores())  # as secret as the counts
+            largest: Int64s = np.maximum.reduceat(scores[: starts[-1]], starts[:-1])
+        return largest

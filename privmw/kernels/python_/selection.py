@@ -1,6 +1,6 @@
 """Exact selection in Python integers: the twin of csrc/draw/selection.cpp and noisy_max.cpp.
 
-numpy finds the candidates near the top; every draw is a Python integer. This room must not know what the
+numpy finds the candidates near the top; every draw is a Python integer. This module must not know what the
 scores are.
 """
 
@@ -132,7 +132,7 @@ def draw_stratum(next_word: NextWord, shares: list[int]) -> tuple[int, int]:
 
 
 def permute_and_flip(next_word: NextWord, strata: Strata, decay: Decay) -> int:
-    """Count heads of coins of chance 2^-bits; visit so many candidates, at random, until one is accepted."""
+    """Toss a coin of chance 2^-bits per candidate; visit those with heads at random until one is accepted."""
     going = [count_heads(next_word, len(strata.members[s]), strata.bits(s)) for s in range(STRATA)]
     seen: list[tuple[int, int]] = []
     most = len(strata.members[0]) + 64 + 2**16  # its reason stands in csrc/draw/selection.cpp

@@ -85,8 +85,7 @@ class Particles:
     def change(self, multipliers: Float64s) -> Float64s:
         """By how much the score of each particle would change."""
         self._moves.set_values(multipliers)
-        change: Float64s = self._moves.potentials(self.records) - self.scores
-        return change
+        return self._moves.potentials(self.records) - self.scores
 
     def log_prior(self) -> Float64s:
         """Log prior weight of each particle, normalised to sum to one."""

@@ -209,8 +209,7 @@ class _Fits:
         """The measured answers less those of the prior, times their precision."""
         matrix, fitted = self._matrix(particles.records), np.zeros(len(self._problem.answers))
         fitted[matrix.cells] = matrix.sums(self._prior(particles))
-        errors: Float64s = (self._problem.answers - fitted) * self._problem.precision
-        return errors
+        return (self._problem.answers - fitted) * self._problem.precision
 
     def _prior(self, particles: Particles) -> Float64s:
         """The prior weights of the public rows and of this rank's particles."""

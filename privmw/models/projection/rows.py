@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from privmw.kernels.arrays import Float64s
-from privmw.kernels.scale import LEAST_EXPONENT
+from privmw.kernels.cells import LEAST_EXPONENT
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.ranks import max_over_ranks
 

@@ -69,8 +69,7 @@ class ExpectedErrors:
     @property
     def marginals(self) -> Float64s:
         """Expected root mean squared error of each marginal's cells, as a fraction of records."""
-        errors: Float64s = np.sqrt(self.noise + self.start)
-        return errors
+        return np.sqrt(self.noise + self.start)
 
     @property
     def attributes(self) -> Mapping[str, float]:

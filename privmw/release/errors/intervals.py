@@ -103,7 +103,10 @@ class Refits:
         if not self.reason:
             response = Response(release, release.measured)
             errors = expected_errors_of(release, response.measured, PROBES, seed)
-            self.reason, self.scale, self.response = errors.reason, errors.scale, response
+            self.reason, self.response = errors.reason, response
+            # Public and private rows differ at least as two random samples of one population do.
+            samples = 1 / release.support.records + 1 / release.n
+            self.scale = max(errors.scale, response.prior_weight * samples)
         self._keeps = seed is not None and count * release.support.size <= CACHED_VALUES
 
     def draws(self) -> Iterable[tuple[Float64s, Float64s]]:
@@ -137,9 +140,7 @@ def intervals_of(
     release: Release, level: float, workload: Workload | None, refits: int, seed: int | None
 ) -> FittedIntervals:
     """Intervals of a release; see `Release.intervals`."""
-    level = check_number("level", level)
-    if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
-        raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+    level = check_level(level)
     refits = check_integer("refits", refits, FEWEST_REFITS, MOST_REFITS)
     target = release.workload if workload is None else workload
     answers = freeze(release.answers(target))  # checks the workload and its domain
@@ -182,6 +183,14 @@ def intervals_of(
         refits,
         freeze(errors),
     )
+
+
+def check_level(level: float) -> float:
+    """A level that intervals may have."""
+    level = check_number("level", level)
+    if not LEAST_LEVEL <= level <= LARGEST_LEVEL:
+        raise ValueError(f"level ({level}) must be from {LEAST_LEVEL} to {LARGEST_LEVEL}")
+    return level
 
 
 def quantile(level: float, refits: int) -> float:

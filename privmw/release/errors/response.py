@@ -108,8 +108,7 @@ class Response:
     @property
     def missed(self) -> Float64s:
         """Standardised residuals, (noisy - fitted) / deviation; 0 where there is no row."""
-        missed: Float64s = self._has_row * (self.noisy - self.fitted) / self._deviations
-        return missed
+        return self._has_row * (self.noisy - self.fitted) / self._deviations
 
     def draw_noise(self, stream: np.random.Generator) -> Float64s:
         """Standard normal noise; 0 where there is no row."""
@@ -146,6 +145,11 @@ class Response:
     def refit_errors(self, start: Float64s, potentials: Float64s) -> Float64s:
         """Errors of answers to `target` after a refit with this change of potentials."""
         return self.change_of(potentials) - _sums(self._target_marginals, start)
+
+    def row_errors(self, start: Float64s, potentials: Float64s) -> Float64s:
+        """Errors of the rows' weights after a refit: their sums are those of `refit_errors`."""
+        errors: Float64s = self._weights * (potentials - _dot(self._weights, potentials)) - start
+        return errors
 
     def change_of(self, potentials: Float64s) -> Float64s:
         """Change of answers to `target` by a change of potentials."""
@@ -197,8 +201,7 @@ def _sums(marginals: kernels.Marginals, terms: Float64s) -> Float64s:
     if total == 0:
         return np.zeros(marginals.cells)
     scale = 2.0 ** (SUM_OF_MASSES_BITS - math.frexp(total)[1])
-    sums: Float64s = marginals.sums(np.rint(terms * scale).astype(np.int64)) / scale
-    return sums
+    return marginals.sums(np.rint(terms * scale).astype(np.int64)) / scale
 
 
 def _dot(one: Float64s, other: Float64s) -> float:

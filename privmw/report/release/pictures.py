@@ -37,7 +37,7 @@ from privmw.report.svg import (
 MOST_VALUES_SHOWN = 12  # of an attribute
 MOST_GROWN_ATTRIBUTES = 15  # of grown rows
 MOST_HEAT_MAP_VALUES = 10  # values of an attribute in a heat map
-MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # attributes of which all pairs are shown
+MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # more attributes: not every pair is shown
 MOST_MARKERS = 120  # more markers on a line, or steps of an area, would hide it
 LARGEST_CHANGE_SHOWN = 8  # powers of two: weights that changed more are counted at this one
 
@@ -56,11 +56,7 @@ def guess(promise: Promise) -> Picture:
             f"{promise.guess} times in 100 about one {promise.unit}: {promise.strength}."
         ),
     )
-    return meter(
-        words,
-        float(promise.guess),
-        f"at most {promise.guess}",
-    )
+    return meter(words, float(promise.guess), f"at most {promise.guess}")
 
 
 def rounds(release: Release) -> Picture | None:
@@ -98,11 +94,7 @@ def rounds(release: Release) -> Picture | None:
             "levels off where noise is all that is left."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.9,
-    )
+    return draw(words, paint, height=2.9)
 
 
 def budget(spent: Spending) -> Picture | None:
@@ -148,11 +140,7 @@ def budget(spent: Spending) -> Picture | None:
             "less noise."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.9,
-    )
+    return draw(words, paint, height=2.9)
 
 
 def weights(change: RowWeights) -> Picture:
@@ -194,11 +182,7 @@ def weights(change: RowWeights) -> Picture:
             + (f" Not shown: {plural(grown, 'grown row')}, without weight before." if grown else "")
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.7,
-    )
+    return draw(words, paint, height=2.7)
 
 
 def growth(grown: Growth) -> Picture | None:
@@ -245,11 +229,7 @@ def growth(grown: Growth) -> Picture | None:
             f"rows carry: a record may also be new by its other attributes.{left_out}"
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=1.15 + 0.24 * len(shown),
-    )
+    return draw(words, paint, height=1.15 + 0.24 * len(shown))
 
 
 def attribute(distribution: Distribution, domain: Domain, place: int, start: str) -> Picture:
@@ -282,15 +262,7 @@ def attribute(distribution: Distribution, domain: Domain, place: int, start: str
         ),
         caption=f"{values_shown}; {percent(distribution.moved)} of the records moved",
     )
-    return dot_plot(
-        words,
-        labels,
-        before,
-        after,
-        low,
-        high,
-        start=start,
-    )
+    return dot_plot(words, labels, before, after, low, high, start=start)
 
 
 def changed_pair(pair: ChangedPair, domain: Domain, place: int, start: str) -> Picture:
@@ -432,9 +404,4 @@ def against_true(evaluation: Evaluation) -> Picture:
             "Typical cells are taken at even steps through all errors above zero. Square-root scale."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=4.0,
-        true=True,
-    )
+    return draw(words, paint, height=4.0, true=True)

@@ -17,7 +17,7 @@ from privmw.release.errors.true_errors import Cell, Evaluation
 from privmw.release.history import Round
 from privmw.report.agreement import against_noisy, gaps
 from privmw.report.formats import cell_name
-from privmw.report.page import check_installed, files_beside, make_page
+from privmw.report.page import check_installed, make_page
 from privmw.report.release import facts, pictures, words
 from privmw.secrecy import expect
 
@@ -28,42 +28,6 @@ MOST_NOISE_LEVELS = 8
 CELLS_BEYOND_NOISE_SHOWN = 20  # beyond chance
 MOST_BY_ATTRIBUTE = 30
 MOST_NEW_VALUES = 20
-
-
-RELEASE_FILES = (
-    (
-        "synthetic",
-        "parquet",
-        "Synthetic records, one per row, with the columns of the private table. Use them as you would use "
-        "records, and mind the error above.",
-    ),
-    (
-        "answers",
-        "parquet",
-        "Every marginal of the workload, cell by cell, as shares of the records. Better than counting "
-        "synthetic records: nothing is rounded.",
-    ),
-    ("public-values", "parquet", "The public values that records take, for drawing more of them."),
-    ("measurements", "parquet", "The noisy counts themselves, to be fitted in another way."),
-    ("domain", "json", "The attributes and the values that they may take, for programs."),
-    (
-        "quality",
-        "json",
-        "How the release agrees with what was measured, what the public rows do not cover, and what was "
-        "grown, for programs.",
-    ),
-    (
-        "privacy",
-        "json",
-        "The ledger: every look at the private table and what it cost, exactly, for programs.",
-    ),
-    (
-        "release",
-        "npz",
-        "The whole release: rows, weights, measurements and ledger. It answers any other query, too; the "
-        "command privmw explore makes a page of it that does so without installing anything.",
-    ),
-)
 
 
 def write_report(
@@ -135,7 +99,7 @@ def render(
         promise=promise,
         guess=pictures.guess(promise) if promise.bounded else None,
         title=title or "Report of a private release",
-        files=files_beside(RELEASE_FILES, files),
+        files=files,
         evaluation=evaluation,
         errors=errors,
         far_off=None if errors is None else facts.far_off(errors, MOST_BY_ATTRIBUTE),

@@ -186,8 +186,8 @@ def test_a_run_that_ended_goes_on_with_the_same_bits_and_draws_nothing_twice(nam
 
 
 def test_a_stored_round_that_its_schedule_does_not_allow_is_refused():
-    from privmw.algorithms.expected import ExpectedRounds
     from privmw.algorithms.loop import Released
+    from privmw.algorithms.schedule import ExpectedRounds
 
     algorithm, budget = DualQuery(rounds=4, samples=2), Budget.zcdp(1)
     expected = ExpectedRounds(algorithm.schedule, budget, algorithm.task(WORKLOAD))

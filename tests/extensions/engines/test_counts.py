@@ -12,7 +12,7 @@ import pytest
 import privmw as pmw
 from privmw.extensions.engines import Counts
 from privmw.extensions.engines.counts import FORM, VERSION
-from privmw.release.archive import read_archive, write_archive
+from privmw.release.file import read_archive, write_archive
 
 DOMAIN = pmw.Domain({"age": 4, "sex": 2, "race": 3, "work": 2})
 WORKLOAD = pmw.Workload.all(DOMAIN, k=3)

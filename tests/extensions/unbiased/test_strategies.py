@@ -13,7 +13,7 @@ import pytest
 from privmw import Budget, Domain, Table, Workload, strategies
 from privmw.accounting import ResidualGaussian
 from privmw.curator import Curator
-from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.one_shot import measure_shot
 from privmw.extensions.unbiased.strategies.closure import Closure
 from privmw.extensions.unbiased.strategies.shot import noise_variance
 

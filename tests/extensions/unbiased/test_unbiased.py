@@ -17,7 +17,7 @@ from privmw.curator import Curator
 from privmw.extensions.postprocess import nnls, ols
 from privmw.extensions.unbiased import UnbiasedAnswers, load_unbiased_answers
 from privmw.extensions.unbiased.intervals import CellError, error_of, half_widths
-from privmw.extensions.unbiased.shots import measure_shot
+from privmw.extensions.unbiased.one_shot import measure_shot
 
 DOMAIN = pmw.Domain({"age": 4, "sex": ["F", "M"], "one": 1, "edu": {"labels": ["no", "yes", "more"]}})
 CODES = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 4)) % [3, 2, 1, 3]

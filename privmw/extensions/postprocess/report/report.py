@@ -8,33 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from typing import Any
+
+import numpy as np
 
 from privmw.extensions.postprocess import Fit
-from privmw.extensions.postprocess.report import facts, pictures
+from privmw.extensions.postprocess.report import facts
+from privmw.extensions.postprocess.report.facts import ChangeFromOLS
 from privmw.io.whole_file import whole_file
 from privmw.report.agreement import FITTED, against_noisy, gaps
-from privmw.report.page import check_installed, files_beside, make_page
+from privmw.report.formats import number, percent, plural
+from privmw.report.page import check_installed, make_page
+from privmw.report.svg import INK, ORANGE, Picture, Words, draw, square_root_axis, thin_out
 from privmw.secrecy import expect
 
 MARGINALS_SHOWN = 40
 UNREACHED_CELLS_SHOWN = 10
 MOST_STAGES = 60
-
-
-FIT_FILES = (
-    (
-        "fitted",
-        "parquet",
-        "Every cell of the marginals that were measured: the noisy answer, the fitted one and the standard "
-        "deviation of the noise.",
-    ),
-    (
-        "synthetic",
-        "parquet",
-        "Synthetic records, one per row: the weights, rounded to whole numbers so that sums stay.",
-    ),
-    ("certificate", "json", "The certificate above, for programs."),
-)
 
 
 def write_fit_report(
@@ -81,16 +71,14 @@ def render_fit(
     unreached, worst = facts.unreached(fit, UNREACHED_CELLS_SHOWN)
     drawn = [against_noisy(agreement, FITTED), gaps(agreement, FITTED)]
     if cost is not None:
-        drawn.append(pictures.changes(cost))
+        drawn.append(changes(cost))
     return make_page(
         "extensions/postprocess/report/fit.html.j2",
         fit=fit,
         certificate=fit.certificate,
         for_release=for_release,
         title=title or "Report of a fit to noisy answers",
-        files=files_beside(
-            FIT_FILES if fit.certificate.method != "ols" else FIT_FILES[:1] + FIT_FILES[2:], files
-        ),
+        files=files,
         method=facts.METHOD_DESCRIPTIONS[fit.certificate.method],
         words=facts.certificate_in_words(fit),
         agreement=agreement,
@@ -104,3 +92,35 @@ def render_fit(
         worst=worst,
         pictures=drawn,
     )
+
+
+def changes(cost: ChangeFromOLS) -> Picture:
+    """Plot how far each answer of a fit is from that of ordinary least squares, in units of the noise."""
+    free, moved = cost.free, cost.changes
+    shown = thin_out(free, np.abs(moved))
+    up, down = float(moved.max()), float(moved.min())
+    share = percent(float((moved > 0).mean()))
+    cells = plural(len(free), "measured cell")
+    note = f" Of {cells}, {len(shown):,} are shown." if len(shown) < len(free) else ""
+
+    def paint(figure: Any, axes: Any) -> None:
+        square_root_axis(axes.xaxis, axes.set_xscale, axes.set_xlim, free[shown])
+        axes.axhline(0, color=INK, lw=0.8)
+        dot = {"marker": "o", "ls": "", "mfc": ORANGE, "mec": "white", "mew": 0.3, "markersize": 3.2}
+        axes.plot(free[shown], moved[shown], **dot, clip_on=False)
+        axes.set_xlabel("answer by ordinary least squares, records")
+        axes.set_ylabel("fitted minus that, in standard deviations")
+
+    words = Words(
+        "changes",
+        title="What non-negativity changed",
+        alt=(
+            f"A scatter plot of {cells}. The fit answers up to {number(up)} standard deviations more than "
+            f"ordinary least squares, and up to {number(max(-down, 0.0))} less; {share} of the answers rise."
+        ),
+        caption=(
+            "Each point is a cell that was measured. On the line the fit answers as ordinary least squares "
+            f"do, which know no constraint. Square-root scale.{note}"
+        ),
+    )
+    return draw(words, paint, height=3.4)

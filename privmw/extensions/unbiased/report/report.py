@@ -18,29 +18,13 @@ from privmw.data.workload import Workload
 from privmw.extensions.unbiased import UnbiasedAnswers
 from privmw.io.whole_file import whole_file
 from privmw.report.formats import percent, plural
-from privmw.report.page import FileBeside, check_installed, files_beside, make_page
+from privmw.report.page import check_installed, make_page
 from privmw.report.svg import BLUE, INK, ORANGE, Picture, Words, draw
 from privmw.secrecy import expect
 
 ERRORS_SHOWN = 40
 ATTRIBUTES_SHOWN, VALUES_SHOWN = 6, 12
 INTERVAL_LEVEL = 0.95
-
-
-ANSWER_FILES = (
-    (
-        "answers",
-        "npz",
-        "The noisy values and their plan: privmw.extensions.unbiased.load_unbiased_answers gives answers, "
-        "standard errors, covariances and intervals of every marginal inside those above.",
-    ),
-    (
-        "answers",
-        "parquet",
-        "Every cell with its answer, standard error and interval, as fractions of the records.",
-    ),
-    ("privacy", "json", "The promise above and every privacy event, for programs."),
-)
 
 
 def write_unbiased_report(
@@ -107,7 +91,9 @@ def render_unbiased(
         "extensions/unbiased/report/unbiased.html.j2",
         answers=answers,
         title=title or "Report of unbiased answers",
-        files=_files(files),
+        # Two files have the same stem, and are told apart by their kinds.
+        whole=[name for name in files if name.endswith(".npz")],
+        files=[name for name in files if not name.endswith(".npz")],
         statement=answers.statement().splitlines(),
         epsilon=answers.ledger.epsilon(usual_delta(answers.ledger)),
         delta=usual_delta(answers.ledger),
@@ -121,12 +107,6 @@ def render_unbiased(
         more_marginals=len(workload) - ERRORS_SHOWN,
         pictures=pictures,
     )
-
-
-def _files(beside: Collection[str]) -> list[FileBeside]:
-    """Two files have the same stem, and are told apart by their kinds."""
-    whole = [name for name in beside if name.endswith(".npz")]
-    return [*files_beside(ANSWER_FILES[:1], whole), *files_beside(ANSWER_FILES[1:], set(beside) - set(whole))]
 
 
 def _shown(workload: Workload) -> list[str]:
@@ -157,11 +137,7 @@ def _spread(answers: UnbiasedAnswers, errors: Any) -> Picture:
             "private data were looked at, and is the same for every cell of a marginal."
         ),
     )
-    return draw(
-        words,
-        paint,
-        height=2.6,
-    )
+    return draw(words, paint, height=2.6)
 
 
 def _attribute(answers: UnbiasedAnswers, name: str) -> Picture:
@@ -195,8 +171,4 @@ def _attribute(answers: UnbiasedAnswers, name: str) -> Picture:
         ),
         caption=f"Unbiased answers with intervals that each hold the truth with probability 95 %.{more}",
     )
-    return draw(
-        words,
-        paint,
-        height=1.0 + 0.24 * len(values),
-    )
+    return draw(words, paint, height=1.0 + 0.24 * len(values))

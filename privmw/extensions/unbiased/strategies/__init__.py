@@ -6,10 +6,20 @@ answers that agree with each other. All of it is a pure function of domain, work
 value comes here. one_shot.py takes a shot to the curator.
 """
 
-from privmw.extensions.unbiased.strategies.equal import Equal, equal
 from privmw.extensions.unbiased.strategies.hdmm import Hdmm, hdmm
 from privmw.extensions.unbiased.strategies.residual import Residual, residual
-from privmw.extensions.unbiased.strategies.shot import Look, Residuals, Shot
-from privmw.extensions.unbiased.strategies.strategy import Strategy
+from privmw.extensions.unbiased.strategies.shot import Residuals, Shot, TableLook
+from privmw.extensions.unbiased.strategies.strategy import Equal, Strategy, equal
 
-__all__ = ["Equal", "Hdmm", "Look", "Residual", "Residuals", "Shot", "Strategy", "equal", "hdmm", "residual"]
+__all__ = [
+    "Equal",
+    "Hdmm",
+    "Residual",
+    "Residuals",
+    "Shot",
+    "Strategy",
+    "TableLook",
+    "equal",
+    "hdmm",
+    "residual",
+]

@@ -2,7 +2,7 @@
 
 Arrays, as a workload may have tens of thousands of marginals: `sets` lists the closure, and the marginals of
 each order k are rows of an array whose 2^k - 1 columns are their subsets. Attributes of a single value are in
-no set: their residual is empty. This room knows the domain and no data.
+no set: their residual is empty. This module knows the domain and no data.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.data.workload import LARGEST_ORDER, Workload
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s, Int64s
 
 MOST_SUBSETS = 2**24  # 400 MB of arrays
 
@@ -109,7 +106,6 @@ class Closure:
         return cls(workload, known, members, shrink, shape.prod(axis=1), tuple(groups))
 
     def __len__(self) -> int:
-        """How many sets there are."""
         return len(self.members)
 
     def find(self, positions: Iterable[int]) -> int:

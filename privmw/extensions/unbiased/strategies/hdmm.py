@@ -14,14 +14,12 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Budget
 from privmw.data.workload import LARGEST_ORDER, Workload
 from privmw.extensions.unbiased.strategies.shot import Shot
 from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, shot_at_marginals
-
-Float64s = npt.NDArray[np.float64]
+from privmw.kernels.arrays import Float64s
 
 MOST_HDMM_ATTRIBUTES = 13
 _MOST_DESCENT_STEPS = 2000

@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Budget, ResidualGaussian
-from privmw.accounting.noise import DISCRETE_GAUSSIAN, LARGEST_DRAWN_SCALE
+from privmw.accounting.noise import LARGEST_DRAWN_SCALE, of_unit
 from privmw.accounting.residual_gaussian import lattice_term
 from privmw.accounting.rounding import float_up
 from privmw.accounting.worst_difference import worst_difference
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
-from privmw.extensions.unbiased.strategies.shot import Look, Shot
+from privmw.extensions.unbiased.strategies.shot import Shot, TableLook
 from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, check_weights
+from privmw.kernels.arrays import Float64s
 from privmw.secrecy import shown
 
-Float64s = npt.NDArray[np.float64]
 Loss = Literal["largest", "marginals", "cells"]
 
 _MOST_SWEEPS, _FEWEST_SWEEPS = 400, 30
@@ -50,7 +49,7 @@ class Residual(Strategy):
         """
         at_most = check_terms(workload, budget, at_most)
         weights = check_weights(self.weights, len(workload))
-        if budget.noise != DISCRETE_GAUSSIAN:
+        if budget.unit != "rho":
             raise ValueError(f"budget ({shown(budget)}) must be of zCDP: residual noise is Gaussian")
         if not weights.all():
             workload, weights = workload.select(np.flatnonzero(weights)), weights[weights > 0]
@@ -60,13 +59,13 @@ class Residual(Strategy):
         sigmas = np.array(event.sigmas, np.float64)
         names = workload.domain.names
         looks = [
-            Look(tuple(names[a] for a in look), float(sigma), None)
+            TableLook(tuple(names[a] for a in look), float(sigma), None)
             for look, sigma in zip(event.looks, event.sigmas, strict=True)
         ]
         return Shot(
             workload,
             "residuals",
-            DISCRETE_GAUSSIAN,
+            budget.noise,
             at_most,
             workload,
             tuple(looks),
@@ -175,7 +174,7 @@ def _event(closure: Closure, precision: Float64s, budget: Budget, at_most: int) 
     sizes, looks = closure.workload.domain.sizes, closure.looks()
     relative = np.sqrt(precision.mean() / precision)
     unit = float_up(worst_difference(sizes, looks, relative.tolist()))
-    scale, slack = math.sqrt(unit / float(budget.limit)) * at_most, 2.0**-50
+    scale, slack = of_unit(math.sqrt(unit / float(budget.limit)), at_most), 2.0**-50
     while True:
         sigmas = relative * (scale * (1 + slack))
         if not sigmas.max() <= LARGEST_DRAWN_SCALE:

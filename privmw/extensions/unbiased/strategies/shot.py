@@ -8,7 +8,7 @@ every cell. So with p_S = prod (1 - 1/n_i) and rest = prod of n_j over j in A bu
     variance     =           sum over S in A of  p_S / (w_S rest^2)
 
 and covariances the same way. Answers are unbiased, and agree with each other. n is public: neighbours replace
-one record. This room receives noisy values only.
+one record. This module receives noisy values only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Composition, Event
 from privmw.accounting.noise import NoiseFamily
@@ -29,15 +28,14 @@ from privmw.accounting.rounding import float_up, positive_integer
 from privmw.data.domain import Domain, positions_of
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
+from privmw.kernels.arrays import Float64s, Int64s
 from privmw.secrecy import expect, shown
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Float64s: TypeAlias = npt.NDArray[np.float64]
 Residuals: TypeAlias = tuple[Float64s, ...]  # the estimate of every interaction, in the order of the closure
 Term: TypeAlias = tuple[Sequence[str], Sequence[int], float]  # a cell's attributes, its codes, a coefficient
 
 
-class Look(NamedTuple):
+class TableLook(NamedTuple):
     """One measured table: its attributes, and the scale of its noise (sigma, or the scale of a Laplace law).
 
     share: what it costs in the budget's unit; None where all looks are charged jointly.
@@ -70,7 +68,7 @@ class Shot:
     family: NoiseFamily
     at_most: int
     measured: Workload
-    looks: tuple[Look, ...]
+    looks: tuple[TableLook, ...]
     events: tuple[Event, ...]
     closure: Closure
     precision: Float64s
@@ -209,12 +207,8 @@ class Shot:
                     raise ValueError(f"marginal {names} must lie inside a marginal of the shot")
 
     def _positions(self, attributes: Sequence[str]) -> list[int]:
-        expect(
-            "marginal",
-            attributes,
-            isinstance(attributes, Sequence) and not isinstance(attributes, str),
-            "a tuple of names",
-        )
+        right = isinstance(attributes, Sequence) and not isinstance(attributes, str)
+        expect("marginal", attributes, right, "a tuple of names")
         positions = sorted(set(positions_of(self.domain, attributes, "marginal")))
         if len(positions) < len(attributes):
             names = tuple(self.domain.names[a] for a in positions)
@@ -234,7 +228,6 @@ class Shot:
         return positions, [int(given[a]) for a in positions]
 
     def __repr__(self) -> str:
-        """Show what is measured, and the cost."""
         looks = f"{len(self.looks):,} look{'s' * (len(self.looks) != 1)} at {self.kind}"
         spent = getattr(self.cost, self.family.unit)
         price = f"{self.family.unit} {float_up(spent or Fraction(0)):.6g}"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmw.accounting import Budget, Event
 from privmw.accounting.noise import LARGEST_DRAWN_SCALE
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
-from privmw.extensions.unbiased.strategies.shot import Look, Shot, noise_variance
+from privmw.extensions.unbiased.strategies.shot import Shot, TableLook, noise_variance
+from privmw.kernels.arrays import Float64s
 from privmw.secrecy import expect, shown
 
 LEAST_LAPLACE = 2.0**-9  # its variance is a float above 0
@@ -52,7 +53,7 @@ def shot_at_marginals(
 ) -> Shot:
     """The shot at plain marginals, each with its share of the budget; a record moves two cells of each."""
     noise = budget.noise
-    looks: list[Look] = []
+    looks: list[TableLook] = []
     events: list[Event] = []
     for names, share, cells in zip(measured, shares, np.diff(measured.offsets).tolist(), strict=True):
         sensitivity = noise.sensitivity(min(CELLS_CHANGED_PER_MARGINAL, cells), at_most)
@@ -64,7 +65,7 @@ def shot_at_marginals(
             raise ValueError(
                 f"scale ({scale:.4g}) of {names} must be at least 2^-9: the budget leaves no noise"
             )
-        looks.append(Look(names, scale, share))
+        looks.append(TableLook(names, scale, share))
     closure = Closure.of(workload)
     precisions = np.array([1 / noise_variance(noise, look.scale) for look in looks])
     if measured is workload:
@@ -76,20 +77,18 @@ def shot_at_marginals(
     )
 
 
-def precision_of_marginals(
-    closure: Closure, measured: Workload, precisions: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def precision_of_marginals(closure: Closure, measured: Workload, precisions: Float64s) -> Float64s:
     """How precisely other marginals tell of each set of a closure."""
     other = Closure.of(measured)
     known = other.onto_sets(precisions, 1)
     numbers = np.array([other.find(look) for look in closure.looks()])
     if (numbers < 0).any():
         raise ValueError("measured marginals must contain every marginal of the workload")
-    precision: npt.NDArray[np.float64] = known[numbers]
+    precision: Float64s = known[numbers]
     return precision
 
 
-def check_weights(weights: object, marginals: int) -> npt.NDArray[np.float64]:
+def check_weights(weights: object, marginals: int) -> Float64s:
     """The weights of marginals: finite, not negative, not all zero; all equal unless given."""
     if weights is None:
         return np.ones(marginals)
@@ -102,5 +101,28 @@ def check_weights(weights: object, marginals: int) -> npt.NDArray[np.float64]:
         raise ValueError(f"weights ({shown(array)}) must be finite and not negative")
     if not array.any():
         raise ValueError("weights (all zero) must have one above zero")
-    relative: npt.NDArray[np.float64] = array / array.max()
+    relative: Float64s = array / array.max()
     return relative
+
+
+@dataclass(frozen=True, slots=True)
+class Equal(Strategy):
+    """Equal shares for every marginal of the workload. Made by `equal`."""
+
+    def calibrate(self, workload: Workload, budget: Budget, at_most: int = 1) -> Shot:
+        """The shot that spends a budget on a workload."""
+        at_most = check_terms(workload, budget, at_most)
+        shares = [budget.limit / len(workload)] * len(workload)
+        return shot_at_marginals(workload, workload, shares, budget, at_most)
+
+
+def equal() -> Equal:
+    """The strategy that measures every marginal of the workload with the same noise.
+
+    Its answers are the least-squares combination of all looks, so they agree with each other and have less
+    variance than the look at their own marginal.
+
+    >>> equal()
+    Equal()
+    """
+    return Equal()

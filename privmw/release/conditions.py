@@ -1,0 +1,40 @@
+"""Conditions on synthetic records: which rows of a release meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from privmw.data.table import Table
+from privmw.kernels.arrays import Bools
+from privmw.secrecy import expect, shown
+
+
+def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
+    """Mask of the rows that have the labels, or one of a list of labels, of every attribute named.
+
+    >>> from privmw import Domain
+    >>> domain = Domain({"age": {"edges": [0, 18, 65]}, "sex": ["F", "M"]})
+    >>> rows = Table.from_codes([[0, 0], [1, 0], [1, 1]], domain, private=False)
+    >>> meeting(rows, {"age": 40, "sex": ["F", "M"]}).tolist()
+    [False, True, True]
+    >>> meeting(rows, {"sex": "X"})
+    Traceback (most recent call last):
+    ValueError: conditions: attribute 'sex': value ('X') must be one of its 2 labels: 'F', 'M'
+    """
+    expect("conditions", conditions, Mapping, 'an object such as {"sex": "F"}')
+    mask = np.ones(rows.n, bool)
+    for name, value in conditions.items():
+        if name not in rows.domain:
+            names = ", ".join(map(shown, rows.domain.names[:5]))
+            raise ValueError(f"conditions ({shown(name)}) must name an attribute of the domain: {names}, ...")
+        values = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+        if not values:
+            raise ValueError(f"conditions ({shown(name)}) must allow at least one value")
+        try:
+            codes = [rows.domain[name].code(one) for one in values]
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"conditions: {error}") from None
+        mask &= np.isin(rows.column(name), codes)
+    return mask
