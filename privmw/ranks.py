@@ -100,6 +100,29 @@ def allgather(comm: Communicator, values: npt.ArrayLike) -> Array:
     return bits.view(row.dtype)
 
 
+def packed(arrays: Sequence[Array]) -> Array:
+    """Arrays of one length as one array of records, so that a single call sends them all.
+
+    >>> [column.tolist() for column in unpacked(packed([np.array([1, 2]), np.array([0.5, 3.0])]))]
+    [[1, 2], [0.5, 3.0]]
+    """
+    records = np.empty(len(arrays[0]), [(str(place), array.dtype) for place, array in enumerate(arrays)])
+    for place, array in enumerate(arrays):
+        records[str(place)] = array
+    return records
+
+
+def unpacked(records: Array) -> list[Array]:
+    """The arrays of `packed`."""
+    return [np.ascontiguousarray(records[name]) for name in records.dtype.names or ()]
+
+
+def allgather_rows(comm: Communicator, arrays: Sequence[Array]) -> list[Array]:
+    """The entries of all ranks, by rank, on every rank. Each rank gives arrays of one length."""
+    own = packed(arrays)
+    return unpacked(comm.alltoallv(np.tile(own, comm.size), [len(own)] * comm.size))
+
+
 def max_over_ranks(comm: Communicator, value: float) -> float:
     """The largest of the ranks' numbers, on every rank."""
     return float(value) if comm.size == 1 else float(allgather(comm, float(value)).max())

@@ -15,7 +15,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from reprlib import repr as _short
-from types import TracebackType, UnionType
+from types import UnionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -190,7 +190,7 @@ def raised_in(error: BaseException) -> str:
         return recorded
     name, trace = "", error.__traceback__
     while trace is not None:
-        name, trace = _module(trace), trace.tb_next
+        name, trace = str(trace.tb_frame.f_globals.get("__name__", "")), trace.tb_next
     return name
 
 
@@ -211,7 +211,3 @@ def _cut(error: BaseException) -> BaseException:
     error._raised_in = raised_in(error)  # type: ignore[attr-defined]
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)
-
-
-def _module(trace: TracebackType) -> str:
-    return str(trace.tb_frame.f_globals.get("__name__", ""))

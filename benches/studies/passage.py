@@ -2,6 +2,7 @@
 
     python benches/study.py passage          # one line
     python benches/study.py passage -v       # and the functions of each file
+    python benches/study.py passage --hops   # and every function, in the order of the first calls
 
 Files and functions that run on the way from two parquet files to the release's folder are counted once each;
 lambdas, comprehensions and what runs at import are not counted. The figure tells how much code there is to
@@ -27,14 +28,14 @@ ROOT = f"{Path(privmw.__file__).parent}/"
 ATTRIBUTES, PUBLIC, PRIVATE = 6, 3_000, 5_000
 
 
-def passed(arguments: list[str]) -> set[tuple[str, int, str]]:
-    """(file, line, name) of every function of privmw that a command calls."""
-    calls = set()
+def passed(arguments: list[str]) -> list[tuple[str, int, str]]:
+    """(file, line, name) of every function of privmw that a command calls, by first calls."""
+    calls: dict[tuple[str, int, str], None] = {}
 
     def watch(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(ROOT) and not code.co_name.startswith("<"):
-            calls.add((code.co_filename.removeprefix(ROOT), code.co_firstlineno, code.co_name))
+            calls[code.co_filename.removeprefix(ROOT), code.co_firstlineno, code.co_name] = None
 
     threading.setprofile(watch)
     sys.setprofile(watch)
@@ -46,7 +47,7 @@ def passed(arguments: list[str]) -> set[tuple[str, int, str]]:
         threading.setprofile(None)
     if exit_code:
         sys.exit(f"privmw {arguments[0]} ended with {exit_code}")
-    return calls
+    return list(calls)
 
 
 def main() -> None:
@@ -62,6 +63,7 @@ def main() -> None:
             "domain": folder / "domain.json",
             "marginals": 3,
             "epsilon": 1,
+            "bins": "label",
             "output": folder / "out",
         }
         calls = passed(["release", *(f"--{option}={value}" for option, value in options.items())])
@@ -70,6 +72,8 @@ def main() -> None:
     if "-v" in sys.argv[1:]:
         for file, count in sorted(functions.items()):
             print(f"{count:4} {file}")
+    if "--hops" in sys.argv[1:]:
+        print(*(f"{file}:{line} {name}" for file, line, name in calls), sep="\n")
 
 
 if __name__ == "__main__":

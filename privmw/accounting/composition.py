@@ -31,7 +31,7 @@ class Sequential(Event):
 
     def __post_init__(self) -> None:
         """Refuse what are not events."""
-        self._keep(events=_events(self.events), count=positive_integer("count", self.count))
+        self._set(events=_events(self.events), count=positive_integer("count", self.count))
 
     @property
     def cost_of_one(self) -> Cost:
@@ -69,7 +69,7 @@ class Parallel(Event):
     def __post_init__(self) -> None:
         """Refuse what are not events."""
         expect("neighbors", self.neighbors, Neighbors, "a Neighbors")
-        self._keep(events=_events(self.events), count=positive_integer("count", self.count))
+        self._set(events=_events(self.events), count=positive_integer("count", self.count))
 
     @property
     def cost_of_one(self) -> Cost:

@@ -138,7 +138,7 @@ class Event(ABC):
         """Return the constructor call that makes this event."""
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
 
-    def _keep(self, **values: object) -> None:
+    def _set(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -163,8 +163,8 @@ class SelectionEvent(Event):
     divisor: ClassVar[int] = 2
 
     def __init__(self, epsilon: Real, candidates: int, count: int = 1) -> None:
-        self._keep(epsilon_of_one=positive("epsilon", epsilon))
-        self._keep(
+        self._set(epsilon_of_one=positive("epsilon", epsilon))
+        self._set(
             candidates=positive_integer("candidates", candidates), count=positive_integer("count", count)
         )
 
@@ -236,8 +236,8 @@ class RandomizedResponse(Event):
     needs_public_n: ClassVar[bool] = True  # the number of bits reveals the number of records
 
     def __init__(self, epsilon: Real, size: int, count: int = 1) -> None:
-        self._keep(epsilon_of_one=positive("epsilon", epsilon))
-        self._keep(size=positive_integer("size", size), count=positive_integer("count", count))
+        self._set(epsilon_of_one=positive("epsilon", epsilon))
+        self._set(size=positive_integer("size", size), count=positive_integer("count", count))
 
     @property
     def cost_of_one(self) -> Cost:
@@ -268,10 +268,10 @@ class ThresholdedLaplace(Event):
 
     def __post_init__(self) -> None:
         """Validate the parameters; the threshold must be above the records of one unit."""
-        self._keep(scale=positive("scale", self.scale))
-        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        self._set(scale=positive("scale", self.scale))
+        self._set(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
         for name in ("threshold", "records", "size", "count"):
-            self._keep(**{name: positive_integer(name, getattr(self, name))})
+            self._set(**{name: positive_integer(name, getattr(self, name))})
         if self.threshold <= self.records:
             raise ValueError(f"threshold ({self.threshold}) must be above the records ({self.records})")
 

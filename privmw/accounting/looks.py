@@ -46,7 +46,7 @@ class Look(Event):
 
     def __post_init__(self) -> None:
         """Count the looks."""
-        self._keep(count=(self.rounds.stop - self.rounds.start) * self.per_round)  # len overflows at 2^63
+        self._set(count=(self.rounds.stop - self.rounds.start) * self.per_round)  # len overflows at 2^63
 
     @property
     def noise(self) -> NoiseFamily | None:

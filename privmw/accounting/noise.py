@@ -49,9 +49,9 @@ class DiscreteGaussian(Event):
     kind: ClassVar[str] = "discrete-gaussian"
 
     def __post_init__(self) -> None:
-        self._keep(sigma=positive("sigma", self.sigma))
-        self._keep(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+        self._set(sigma=positive("sigma", self.sigma))
+        self._set(l2_sensitivity_squared=positive("l2_sensitivity_squared", self.l2_sensitivity_squared))
+        self._set(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
 
     @property
     def l2_sensitivity(self) -> float:
@@ -90,9 +90,9 @@ class DiscreteLaplace(Event):
     kind: ClassVar[str] = "discrete-laplace"
 
     def __post_init__(self) -> None:
-        self._keep(scale=positive("scale", self.scale))
-        self._keep(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
-        self._keep(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
+        self._set(scale=positive("scale", self.scale))
+        self._set(l1_sensitivity=positive("l1_sensitivity", self.l1_sensitivity))
+        self._set(size=positive_integer("size", self.size), count=positive_integer("count", self.count))
 
     @property
     def cost_of_one(self) -> Cost:

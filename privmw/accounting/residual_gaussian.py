@@ -67,8 +67,8 @@ class ResidualGaussian(Event):
             raise ValueError(f"sigmas ({len(sigmas)}) must be as many as looks ({len(looks)})")
         if max(sigmas) > _LARGEST_SIGMA:
             raise ValueError("sigmas (one of them) must be at most 2^500")
-        self._keep(sizes=sizes, looks=looks, sigmas=sigmas)
-        self._keep(
+        self._set(sizes=sizes, looks=looks, sigmas=sigmas)
+        self._set(
             at_most=positive_integer("at_most", self.at_most), count=positive_integer("count", self.count)
         )
         if lattice_term(sizes, looks, sigmas) is None:

@@ -143,8 +143,8 @@ def state_account(account: "Account", delta: float | None) -> str:
     lines = [
         f"Protected: one {account.unit}; neighbouring tables differ by {change}.",
         f"Spent by {len(runs):,} run{'' if len(runs) == 1 else 's'}: {_notion(limit, total.delta)} with "
-        f"{limit.unit} = {show(spent)}{_own(limit, total.delta)} of a limit of {limit.unit} = {show(whole)}"
-        f"{_own(limit, Fraction(limit.event_delta))}{_goal(limit)}.",
+        f"{limit.unit} = {show(spent)}{_delta(limit, total.delta)} of a limit of {limit.unit} = {show(whole)}"
+        f"{_delta(limit, Fraction(limit.event_delta))}{_goal(limit)}.",
     ]
     if delta is not None and runs:
         lines += _meaning(account, delta, change)
@@ -165,10 +165,10 @@ def state_account(account: "Account", delta: float | None) -> str:
 
 def _notion(budget: Budget, delta: Fraction) -> str:
     """The notion of a budget in words; zCDP with a delta of its own is called approximate."""
-    return f"{'approximate ' if _own(budget, delta) else ''}{_NOTIONS[budget.notion]}"
+    return f"{'approximate ' if _delta(budget, delta) else ''}{_NOTIONS[budget.notion]}"
 
 
-def _own(budget: Budget, delta: Fraction) -> str:
+def _delta(budget: Budget, delta: Fraction) -> str:
     """The deltas of events, if they are not part of the notion's own delta."""
     return f" and delta = {show(float_up(delta))}" if delta and budget.unit == "rho" else ""
 
@@ -187,8 +187,8 @@ def _spending(ledger: "Ledger") -> str:
     at = f" at delta = {show(budget.delta)}" if not budget.adds_up and budget.delta else ""
     delta = ledger.total.delta
     return (
-        f"Guarantee: {_notion(budget, delta)} with {budget.unit} = {show(spent)}{_own(budget, delta)}{at}, "
-        f"spent of a budget of {budget.unit} = {show(limit)}{_own(budget, Fraction(budget.event_delta))}; "
+        f"Guarantee: {_notion(budget, delta)} with {budget.unit} = {show(spent)}{_delta(budget, delta)}{at}, "
+        f"spent of a budget of {budget.unit} = {show(limit)}{_delta(budget, Fraction(budget.event_delta))}; "
         f"{events:,} accounted "
         f"event{'' if events == 1 else 's'}, {runs:,} run{'' if runs == 1 else 's'}."
     )
@@ -202,7 +202,7 @@ def _if_adaptive(ledger: "Ledger", delta: float) -> list[str]:
     # Pure costs add up per outcome, even if later ones were chosen by earlier outcomes.
     if budget.is_pure or spent == 0 or used_up:
         return []
-    whole = f"{budget.unit} = {show(float_up(budget.limit))}{_own(budget, aside)}"
+    whole = f"{budget.unit} = {show(float_up(budget.limit))}{_delta(budget, aside)}"
     left = delta_left(delta, aside)
     if budget.unit == "rho" and left:
         whole += (

@@ -98,11 +98,11 @@ class Checkpoint:
         changed = hashlib.sha256(f"{rng} after {len(self.ledger.events)} events".encode()).digest()
         return int.from_bytes(changed[:7], "little")
 
-    def keep(self, released: Released, ledger: Ledger) -> None:
+    def store_round(self, released: Released, ledger: Ledger) -> None:
         """Store the released values of a round, before anything else sees them."""
-        on_root(self._comm, lambda: self._keep(released, ledger))
+        on_root(self._comm, lambda: self._store_round(released, ledger))
 
-    def learnt(self, history: Sequence[Round], model: Model) -> None:
+    def store_state(self, history: Sequence[Round], model: Model) -> None:
         """Store the model every `every` rounds."""
         number = history[-1].round
         if self._every is None or number % self._every:
@@ -190,12 +190,12 @@ class Checkpoint:
             self._digest = digests[path.name] = _digest(path)
             rounds.append(stored.released)
         self._events = 0 if ledger is None else len(ledger.events)
-        for name, digest in self._kept():
+        for name, digest in self._stored_rounds():
             if digests.get(name) != digest:
                 raise ValueError(f"checkpoint ({self._folder}) must hold {name} as it was stored")
         return rounds, ledger
 
-    def _keep(self, released: Released, ledger: Ledger) -> None:
+    def _store_round(self, released: Released, ledger: Ledger) -> None:
         """On rank 0: write a file with the digest of the previous one."""
         path, events = self._round(released.round), ledger.events
         try:
@@ -211,7 +211,7 @@ class Checkpoint:
         with open(self._folder / "rounds.txt", "ab", opener=partial(os.open, mode=0o600)) as file:
             file.write(f"\n{path.name} {self._digest}\n".encode())  # even after an unfinished line
 
-    def _kept(self) -> Iterator[tuple[str, str]]:
+    def _stored_rounds(self) -> Iterator[tuple[str, str]]:
         """On rank 0: the names and digests of stored rounds; unfinished lines are ignored."""
         file = self._folder / "rounds.txt"
         for line in file.read_bytes().split(b"\n") if file.exists() else ():

@@ -23,12 +23,11 @@ from privmw.algorithms.task import Task
 from privmw.curator.on_ranks import AnyCurator
 from privmw.data.support import Support
 from privmw.kernels.arrays import Float64s, Int64s
+from privmw.models.inputs import State
 from privmw.release.history import Round
 from privmw.release.measurements import Measurement
 
 Progress: TypeAlias = Callable[[Round], None]
-# The state of a model: arrays with one number per row of this rank, then arrays equal on every rank.
-State: TypeAlias = tuple[Mapping[str, Float64s], Mapping[str, Float64s]]
 
 
 class Model(Protocol):
@@ -83,10 +82,10 @@ class Journal(Protocol):
     def restore(self, model: Model) -> list[Round]:
         """Restore the model's last stored state; returns the history up to there."""
 
-    def keep(self, released: Released, ledger: Ledger) -> None:
+    def store_round(self, released: Released, ledger: Ledger) -> None:
         """Store the released values of a round, before anything else sees them."""
 
-    def learnt(self, history: Sequence[Round], model: Model) -> None:
+    def store_state(self, history: Sequence[Round], model: Model) -> None:
         """Called after the model has learnt from the last round of the history."""
 
 
@@ -116,7 +115,7 @@ def run_rounds(
                 before = [c for released in rounds if released.round >= since for c in released.chosen]
                 rounds.append(_measure_round(curator, task, now, number, answers, before))
             if journal is not None:
-                journal.keep(rounds[-1], curator.ledger)
+                journal.store_round(rounds[-1], curator.ledger)
         released = rounds[place]
         discrepancy = _discrepancy(released.measurements, answers, n)
         last = number == schedule.rounds
@@ -128,7 +127,7 @@ def run_rounds(
         after = _discrepancy(released.measurements, answers, n)
         history.append(Round(number, released.chosen, discrepancy, after, released.rho, details))
         if journal is not None:
-            journal.learnt(history, model)
+            journal.store_state(history, model)
         if progress is not None:
             progress(history[-1])
     return tuple(measurement for released in rounds for measurement in released.measurements), tuple(history)

@@ -59,10 +59,18 @@ class PublicInputs(NamedTuple):
     files: tuple[Support, ...] = ()
 
 
-def join_ranks(cluster: str | None) -> Communicator:
-    """Return the MPI ranks, or a single rank."""
+def join_ranks(cluster: str | None, wait: float | None = None) -> Communicator:
+    """Return the MPI ranks, or a single rank.
+
+    wait: the seconds of silence of a rank after which the others abort; None is the default.
+    """
     if cluster is not None:
-        return mpi()
+        comm = mpi()
+        if wait is not None:
+            comm.wait = wait
+        return comm
+    if wait is not None:
+        raise RefusalError("--wait must come with --cluster mpi")
     if launched() > 1:
         hint = "add --cluster mpi: otherwise each of them makes, and pays for, a release"
         raise RefusalError(f"{launched()} ranks were started", hint)
@@ -90,8 +98,11 @@ def read_public_inputs(
             return PublicInputs(ShardedSupport.full(domain, comm, constraints=constraints), workload)
         return PublicInputs(Support.full(domain, constraints=constraints), workload)
     if not options.public:
-        if not _completes(options.method):
-            without = ["auto", *(name for name in ALGORITHM_OF_METHOD if name == "mwem" or _completes(name))]
+        if not _public_optional(options.method):
+            without = [
+                "auto",
+                *(name for name in ALGORITHM_OF_METHOD if name == "mwem" or _public_optional(name)),
+            ]
             listed = f"{', '.join(without[:-1])} and {without[-1]}"
             raise RefusalError(
                 f"--method ({options.method}) must come with a public file", f"{listed} do without"
@@ -109,7 +120,7 @@ def read_public_inputs(
                 path,
                 domain,
                 private=False,
-                missing_ok=_completes(options.method),
+                missing_ok=_public_optional(options.method),
                 on_note=console.note,
             )
             files.append(Support.from_table(public, constraints, domain=domain))
@@ -168,7 +179,7 @@ def read_counts(path: str, workload: Workload, unit: str | None = None, at_most:
     return counts
 
 
-def _completes(method: str) -> bool:
+def _public_optional(method: str) -> bool:
     """True if a method accepts public rows with missing columns, or none at all."""
     return method == "auto" or ALGORITHM_OF_METHOD[method]().fills_missing_columns
 

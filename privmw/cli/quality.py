@@ -66,15 +66,15 @@ def preflight(
     if most > TOO_MUCH_NOISE and not force:
         told = f"noise of {most:.0%} of the records is larger than every count"
         raise RefusalError(told, f"{advice}; --force makes the release anyway")
-    lines, asked = [], _asked(workload)
+    lines, asked = [], _sizes(workload)
     if not levels:
-        lines.append(_asked_and_drawn(mechanism, workload))
+        lines.append(_line_of_drawn(mechanism, workload))
     elif (levels[0].step, levels[0].count, list(levels[0].orders)) != (
         "shot",
         len(workload),
         asked["orders"],
     ):
-        lines.append(_asked_and_measured(levels, workload, n, public=support.records > 0))
+        lines.append(_line_of_measured(levels, workload, n, public=support.records > 0))
     if most >= MUCH_NOISE:
         refused = ", which a release refuses without --force" if most > TOO_MUCH_NOISE else ""
         lines.append(f"WARNING: the noise of a count is {most:.0%} of the records{refused}; {advice}")
@@ -95,6 +95,7 @@ def preflight(
 def postflight(release: Release, preflight_report: Preflight | None = None) -> Postflight:
     """Compare a release with its measurements; its coverage is taken from `preflight_report` if given."""
     agreement, growth, domain = release.agreement(), release.growth(), release.support.domain
+    quality = release.quality()
     coverage = None  # a release without a public row does not say which columns the public file had
     if preflight_report is not None:
         coverage = preflight_report.facts["coverage"]
@@ -107,14 +108,16 @@ def postflight(release: Release, preflight_report: Preflight | None = None) -> P
         "level": ALPHA,
         "for_release": release.ledger.for_release,
         "n": release.n,
-        "asked": _asked(release.workload),
+        "asked": _sizes(release.workload),
         "measured": _measured(release, agreement),
         "noise": [dataclasses.asdict(level) for level in noise_levels(release)],
         "agreement": _figures(release, agreement),
         "coverage": coverage,
         "growth": growth_facts(growth, domain),
+        "errors": quality.facts,
     }
     lines = (*growth_lines(growth, domain), *_lines(agreement, drawn=len(release.history) > 0))
+    lines = (*lines, str(quality))
     return Postflight(lines, facts, 0 if agreement.agrees else EXIT_DISAGREES)
 
 
@@ -139,8 +142,8 @@ def _lines(agreement: Agreement, *, drawn: bool) -> list[str]:
     ]
 
 
-def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: int, *, public: bool) -> str:
-    asked = _count(len(workload), "marginal", _asked(workload)["orders"])
+def _line_of_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: int, *, public: bool) -> str:
+    asked = _count(len(workload), "marginal", _sizes(workload)["orders"])
     parts = []
     for level in levels:
         what = _count(level.count, level.granularity, list(level.orders))
@@ -151,8 +154,8 @@ def _asked_and_measured(levels: tuple[NoiseLevel, ...], workload: Workload, n: i
     return f"asked: {asked}; measured: {'; '.join(parts)}; the rest follows from {rest}"
 
 
-def _asked_and_drawn(mechanism: Mechanism, workload: Workload) -> str:
-    asked = _count(len(workload), "marginal", _asked(workload)["orders"])
+def _line_of_drawn(mechanism: Mechanism, workload: Workload) -> str:
+    asked = _count(len(workload), "marginal", _sizes(workload)["orders"])
     draws = sum(event.count for event in mechanism.events)
     rounds = mechanism.algorithm.schedule.rounds
     return (
@@ -171,7 +174,7 @@ def _records(count: float) -> str:
     return f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
 
 
-def _asked(workload: Workload) -> dict[str, Any]:
+def _sizes(workload: Workload) -> dict[str, Any]:
     orders = np.unique(np.diff(workload.starts)).tolist()
     return {"marginals": len(workload), "orders": orders, "cells": workload.cells}
 
@@ -247,12 +250,12 @@ def coverage_lines(coverage: Coverage, domain: Domain, *, grows: bool, measures:
     if coverage.values:
         lines.append(
             f"{coverage.missing_values:,} of {coverage.possible_values:,} values of the domain have no "
-            f"public row ({_some(coverage.values, domain)}); {_consequence(coverage.missing_values, grows)}"
+            f"public row ({_listed(coverage.values, domain)}); {_consequence(coverage.missing_values, grows)}"
         )
     if coverage.pairs:
         lines.append(
             f"{coverage.missing_pairs:,} of {coverage.possible_pairs:,} pairs of values that occur have no "
-            f"public row ({_some(coverage.pairs, domain)}); {_consequence(coverage.missing_pairs, grows)}"
+            f"public row ({_listed(coverage.pairs, domain)}); {_consequence(coverage.missing_pairs, grows)}"
         )
     if coverage.skipped:
         names = "; ".join(" x ".join(plain(name, 30) for name in names) for names in coverage.skipped[:NAMED])
@@ -342,7 +345,7 @@ def _consequence(count: int, grows: bool) -> str:
     )
 
 
-def _some(missing: tuple[Missing, ...], domain: Domain) -> str:
+def _listed(missing: tuple[Missing, ...], domain: Domain) -> str:
     """The first combination of each of the first attributes, and the number of further attributes."""
     shown = []
     for found in missing[:NAMED]:

@@ -61,6 +61,7 @@ MAY_CHANGE_ON_RESUME = (
     "output",
     "threads",
     "cluster",
+    "wait",
     "checkpoint",
     "config",
     "json",
@@ -98,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         choices=("mpi",),
         help="share the public rows among the ranks of mpiexec; see docs/cluster.md",
+    )
+    parser.add_argument(
+        "--wait",
+        type=positive,
+        metavar="SECONDS",
+        help="with --cluster: abort, naming it, if a rank is silent for as long (default: 300)",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist yet")
 
@@ -143,7 +150,7 @@ class PendingRelease(NamedTuple):
 def run(options: argparse.Namespace, console: Console) -> int:
     """Reserve the output folder, make the release, write it and then its other files."""
     check_unit(options)
-    comm = join_ranks(options.cluster)
+    comm = join_ranks(options.cluster, options.wait)
     if comm.rank > 0:
         if comm.broadcast(True):
             make_release(options, Console(quiet=True), comm, None)
@@ -173,7 +180,7 @@ def release_into(
     """
     if comm.broadcast(not folder.has_release):
         release, preflight_report = make_release(
-            options, console, comm, folder, None if folder.paid else agree
+            options, console, comm, folder, None if folder.has_spent else agree
         )
         assert release is not None
         folder.save(release)

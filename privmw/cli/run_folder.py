@@ -101,14 +101,14 @@ class RunFolder:
         if before is None and folder.has_release:
             folder._unlock()
             raise RefusalError(f"{path} holds a release", f"{folder._finish} writes the files that it lacks")
-        if before is not None and before != options and folder.paid:
+        if before is not None and before != options and folder.has_spent:
             folder._unlock()
             names = sorted(name for name in {*before, *options} if before.get(name) != options.get(name))
             raise RefusalError(
                 f"{path} holds an unfinished release with other options ({', '.join(names)})",
                 "repeat its command to resume it, or name another folder",
             )
-        if folder.paid:  # by a run of these options, or of lost ones, which the checkpoint then checks
+        if folder.has_spent:  # by a run of these options, or of lost ones, which the checkpoint then checks
             return folder
         shutil.rmtree(folder.unfinished / "checkpoint", ignore_errors=True)  # perhaps of other options
         with whole_file(folder.unfinished / "options.json", overwrite=True, mode=0o600) as file:
@@ -139,7 +139,7 @@ class RunFolder:
         return (self.path / self.FILE).exists()
 
     @property
-    def paid(self) -> bool:
+    def has_spent(self) -> bool:
         """True if the folder holds a released round, or an account the cost of the run."""
         inside = self.checkpoint.is_relative_to(self.unfinished)  # else it may be that of another run
         rounds = any(self.checkpoint.glob("rounds/[0-9]*.zip"))
@@ -194,7 +194,7 @@ class RunFolder:
                 shutil.rmtree(self.unfinished, ignore_errors=True)
             elif self.has_release and self.unfinished.exists():
                 remedy = Remedy(f"{self.path / self.FILE} is written", f"{self._finish} writes the rest")
-            elif not self.has_release and (self.paid or (ledger is not None and ledger.rho)):
+            elif not self.has_release and (self.has_spent or (ledger is not None and ledger.rho)):
                 command = "the same command resumes it, on the same files"
                 remedy = Remedy(f"{self.checkpoint} keeps the run", command)
             if remedy is not None:

@@ -154,7 +154,7 @@ class Curator:
             raise ValueError(f"among ({shown(among)}) must be 'cell' or 'marginal'")
         if mechanism not in ("permute-and-flip", "exponential"):
             raise ValueError(f"mechanism ({shown(mechanism)}) must be 'permute-and-flip' or 'exponential'")
-        offsets = self.__competing(candidates)
+        offsets = self.__candidate_offsets(candidates)
         cells = int(offsets[-1])
         answers = scores.check_answers(model_answers, cells)
         competing = cells if among == "cell" else len(offsets) - 1
@@ -166,7 +166,7 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             if among == "cell":
                 score = scores.cell_scores(counts[:cells], answers, self._ledger.n)
                 return selection.draw(score, self.__stream, excluded)
@@ -211,7 +211,7 @@ class Curator:
             epsilon=epsilon,
             k=k,
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             return selection.draw(erased(scores.signed_scores(counts, bag, records, n)), self.__stream)
 
     @sealed
@@ -251,7 +251,7 @@ class Curator:
         selection = Selection.prepare(
             "exponential", candidates=len(checked), sensitivity=of_unit(moved, self._at_most), epsilon=epsilon
         )
-        with self.__paid(selection.event) as counts, erasing() as erased:
+        with self.__charged(selection.event) as counts, erasing() as erased:
             score = erased(scores.table_scores(counts, checked, n, distance))
             return selection.draw(score, self.__stream)[0]
 
@@ -282,11 +282,11 @@ class Curator:
             tests/curator/test_unit.py::test_a_replaced_unit_moves_what_is_paid_for_and_no_more,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
-        cells, changing = self.__asked(queries, marginal, marginals, total)
+        cells, changing = self.__requested_cells(queries, marginal, marginals, total)
         family, share = noise_for(rho=rho, epsilon=epsilon)
         sensitivity = family.sensitivity(changing, self._at_most)
         noise = Noise.prepare(family, size=len(cells), sensitivity=sensitivity, share=share)
-        with self.__paid(noise.event) as counts, erasing() as erased:
+        with self.__charged(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
 
@@ -306,7 +306,7 @@ class Curator:
             tests/mechanisms/test_threshold.py::test_the_curator_pays_for_units_and_for_neighbours_by_addition,
             tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
         """
-        cells, changing = self.__asked(None, marginal, None, False)
+        cells, changing = self.__requested_cells(None, marginal, None, False)
         threshold = Threshold.prepare(
             size=len(cells),
             l1_sensitivity=Threshold.family.sensitivity(changing, self._at_most),
@@ -314,7 +314,7 @@ class Curator:
             delta=delta,
             records=self._at_most,
         )
-        with self.__paid(threshold.event) as counts, erasing() as erased:
+        with self.__charged(threshold.event) as counts, erasing() as erased:
             return threshold.apply(erased(counts[cells]), self.__stream)
 
     @sealed
@@ -344,7 +344,7 @@ class Curator:
         if event.at_most != self._at_most:
             raise ValueError(f"at_most ({event.at_most}) must be the table's {self._at_most}")
         hosts = _hosts(self._workload, event.looks)
-        with self.__paid(event) as counts, erasing() as erased:
+        with self.__charged(event) as counts, erasing() as erased:
             tables = (erased(_table(self._workload, counts, *host)) for host in hosts)
             return noise.draw(tables, self.__stream)
 
@@ -357,7 +357,7 @@ class Curator:
                 self.__counts = None
 
     @contextmanager
-    def __paid(self, event: Event) -> Iterator[Int64s]:
+    def __charged(self, event: Event) -> Iterator[Int64s]:
         """Charge the event, then yield the counts; one caller at a time, so that no budget is spent twice."""
         with self.__lock:
             if self.__counts is None:
@@ -371,7 +371,7 @@ class Curator:
             self._ledger.charge(event)
             yield self.__counts
 
-    def __competing(self, candidates: int | None) -> Int64s:
+    def __candidate_offsets(self, candidates: int | None) -> Int64s:
         """The offsets of the cells of the competing marginals."""
         offsets, marginals = self._workload.offsets, len(self._workload)
         if candidates is None:
@@ -381,7 +381,7 @@ class Curator:
             raise ValueError(f"candidates ({first}) must be at most the number of marginals ({marginals})")
         return offsets[: first + 1]
 
-    def __asked(
+    def __requested_cells(
         self,
         queries: npt.ArrayLike | None,
         marginal: int | None,

@@ -75,7 +75,7 @@ def shares_records(private: Records | None, support: Support) -> bool:
                 gathered = [erased(part) for part in support.comm.gather(mine) or ()]
                 if ours is not None and counts is not None:
                     whole = erased(np.concatenate(gathered))
-                    found |= _found(whole, np.concatenate(ours), np.concatenate(counts))
+                    found |= _overlap_of_hashes(whole, np.concatenate(ours), np.concatenate(counts))
     return found
 
 
@@ -151,8 +151,8 @@ def _private_hashes(private: Records | None, views: Sequence[_View], erased: Era
     return [erased(np.concatenate([none, *part])) for part in parts]
 
 
-def _found(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> bool:
-    """The result for hashes of private records (sorted in place) and of public rows with counts."""
+def _overlap_of_hashes(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> bool:
+    """True if records are shared, by the hashes of private records (sorted in place) and of public rows."""
     if len(private_hashes) == 0 or len(public_hashes) == 0:
         return False
     public, first = np.unique(public_hashes.view(np.uint64), return_inverse=True)
@@ -164,10 +164,10 @@ def _found(private_hashes: Int64s, public_hashes: Int64s, counts: Int64s) -> boo
         erased(rows)
         erased(copies)
         places = np.minimum(np.searchsorted(rows, public), len(rows) - 1)
-        found = np.take(copies, places, out=erased(np.empty(len(places), np.int64)))
+        in_private = np.take(copies, places, out=erased(np.empty(len(places), np.int64)))
         nearest = np.take(rows, places, out=erased(np.empty(len(places), np.uint64)))
-        found[erased(nearest != public)] = 0
-        return _alike(found, counts, copies)
+        in_private[erased(nearest != public)] = 0
+        return _overlap_of_copies(in_private, counts, copies)
 
 
 def _copies(ordered: Hashes) -> tuple[Hashes, Int64s]:
@@ -176,27 +176,28 @@ def _copies(ordered: Hashes) -> tuple[Hashes, Int64s]:
     return ordered[first], np.diff(np.append(first, len(ordered)))
 
 
-def _alike(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
-    """The result, given the copies of each public row in the private table and in its own table.
+def _overlap_of_copies(in_private: Int64s, counts: Int64s, copies: Int64s) -> bool:
+    """True if records are shared. in_private: the copies of each public row in the private table.
 
-    copies: the number of copies of every private row.
+    counts: its copies in the public table. copies: those of every private row in the private table.
     """
     n, public_n = int(copies.sum()), int(counts.sum())
-    same = n == public_n and len(copies) == len(counts) and np.array_equal(found, counts)
+    same = n == public_n and len(copies) == len(counts) and np.array_equal(in_private, counts)
     if same and n >= FEWEST_RECORDS and len(copies) >= FEWEST_DISTINCT_ROWS:
         return True
     counts = counts // np.gcd.reduce(counts)  # a public table that was concatenated with itself counts once
-    return _excess(found, counts, copies) or _singles(found, counts, copies)
+    return _excess_shared(in_private, counts, copies) or _excess_unique(in_private, counts, copies)
 
 
-def _excess(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
+def _excess_shared(in_private: Int64s, counts: Int64s, copies: Int64s) -> bool:
+    """True if more public records occur in the private table than two halves of either table share."""
     n, public_n = int(copies.sum()), int(counts.sum())
     m = min(n - 1, public_n // 2)
     if m < 1:
         return False
     with erasing() as erased:
         not_public = (1 - m / (public_n - 1)) ** (counts - 1)
-        not_private = np.power(1 - m / n, found, out=erased(np.empty(len(found))))
+        not_private = np.power(1 - m / n, in_private, out=erased(np.empty(len(in_private))))
         others = np.subtract(copies, 1, out=erased(np.empty(len(copies), np.int64)))
         alone = np.power(1 - m / (n - 1), others, out=erased(np.empty(len(copies))))
         private_in_private = 1 - float(copies @ alone) / n
@@ -209,9 +210,10 @@ def _excess(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
         return excess > max(MOST_EXCESS * (1 - explained), DEVIATIONS * deviation)
 
 
-def _singles(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
+def _excess_unique(in_private: Int64s, counts: Int64s, copies: Int64s) -> bool:
+    """True if more rows occur once in both tables than the rows that occur twice in one explain."""
     with erasing() as erased:
-        matches = int(np.count_nonzero(erased((found == 1) & (counts == 1))))
+        matches = int(np.count_nonzero(erased((in_private == 1) & (counts == 1))))
         pairs = int(np.count_nonzero(erased(copies == 2)))
     public_pairs = int(np.count_nonzero(counts == 2))
     # Few pairs are a rough estimate, which the ratio of the tables multiplies: take the most they may mean.
@@ -219,10 +221,11 @@ def _singles(found: Int64s, counts: Int64s, copies: Int64s) -> bool:
     one_population = MOST_RATIO * int(counts.sum()) / int(copies.sum()) * 2 * likely
     # Rows with expected counts p and q: sum of pq exp(-p - q), squared, is at most the product of the sums of
     # p^2 exp(-p) and q^2 exp(-q), which the pairs estimate.
-    two_populations = 2 * math.sqrt(_upper(pairs) * _upper(public_pairs))
+    two_populations = 2 * math.sqrt(_upper_bound(pairs) * _upper_bound(public_pairs))
     most = max(one_population, two_populations)
     return matches > most + DEVIATIONS * math.sqrt(most) + DEVIATIONS**2
 
 
-def _upper(pairs: int) -> float:
+def _upper_bound(pairs: int) -> float:
+    """An upper bound of the expected number of pairs, given their number."""
     return pairs + DEVIATIONS / 2 * math.sqrt(pairs) + DEVIATIONS

@@ -32,30 +32,37 @@ class Records(ABC):
 
     __slots__ = ()
 
+    _domain: Domain
+    _n: int
+    _private: bool
+    _unit: str = RECORD
+    _at_most: int = 1
+    _comm: Communicator = ALONE
+
     @property
-    @abstractmethod
     def domain(self) -> Domain:
         """The domain that every code lies in."""
+        return self._domain
 
     @property
-    @abstractmethod
     def n(self) -> int:
         """The number of records that enter. Neighbours have the same number, so it is public."""
+        return self._n
 
     @property
-    @abstractmethod
     def private(self) -> bool:
         """True if the records are private: nothing about their values is then shown."""
+        return self._private
 
     @property
     def unit(self) -> str:
         """The unit of privacy: "record", or a column of unit ids such as "household"."""
-        return RECORD
+        return self._unit
 
     @property
     def at_most(self) -> int:
         """The maximum number of records of a unit that enter: neighbours differ in at most as many."""
-        return 1
+        return self._at_most
 
     @property
     def protected(self) -> str:
@@ -70,7 +77,7 @@ class Records(ABC):
     @property
     def comm(self) -> Communicator:
         """The ranks that hold the records; usually one."""
-        return ALONE
+        return self._comm
 
     @abstractmethod
     def batches(self) -> Iterator[Table]:

@@ -161,31 +161,6 @@ class Scan(Records):
         """The path of the file or folder; the first of several files."""
         return self._path
 
-    @property
-    def domain(self) -> Domain:
-        """The domain that every code lies in."""
-        return self._domain
-
-    @property
-    def n(self) -> int:
-        """The number of rows that enter. Neighbouring tables have the same number, so it is public."""
-        return self._n
-
-    @property
-    def private(self) -> bool:
-        """True if the records are private: nothing about their values is then shown."""
-        return self._private
-
-    @property
-    def unit(self) -> str:
-        """The unit of privacy: "record", or a column of unit ids such as "household"."""
-        return self._unit
-
-    @property
-    def at_most(self) -> int:
-        """The maximum number of records of a unit that enter."""
-        return self._at_most
-
     @sealed
     def batches(self) -> Iterator[Table]:
         """Yield all rows that enter, in order, as tables of about 2^18 rows."""

@@ -1,12 +1,18 @@
-"""What every model is made from, as one object."""
+"""What every model is made from, as one object, and the type of its state."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from privmw.data.support import Support
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Float64s
+
+# The state of a model: arrays with one number per row of this rank, then arrays equal on every rank.
+State: TypeAlias = tuple[Mapping[str, Float64s], Mapping[str, Float64s]]
 
 
 @dataclass(frozen=True, slots=True)

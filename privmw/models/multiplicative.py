@@ -21,7 +21,7 @@ from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
-from privmw.models.inputs import ModelInputs
+from privmw.models.inputs import ModelInputs, State
 from privmw.models.targets import Targets
 from privmw.models.weighted_rows import WeightedRows
 from privmw.random import sampling_stream
@@ -91,11 +91,7 @@ class MultiplicativeWeights:
         rows = {"weights": self._model.weights} | ({} if self._sum is None else {"sum": self._sum})
         return rows, {"updates": np.array([self._updates], np.float64)}
 
-    def restore(
-        self,
-        measurements: Sequence[Measurement],
-        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
-    ) -> None:
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the state reached after these measurements."""
         for measurement in measurements:
             cells, _ = self._targets.add(measurement)

@@ -17,7 +17,7 @@ from privmw import kernels
 from privmw.data.support import Start, Support
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.groups import Groups
-from privmw.models.inputs import ModelInputs
+from privmw.models.inputs import ModelInputs, State
 from privmw.models.projection.prior_weight import choose_prior_weight
 from privmw.models.projection.solver import Slack, project
 from privmw.models.query_matrix import CellMatrix, MarginalMatrix, RowMatrix, matrix_of
@@ -92,11 +92,7 @@ class ProjectionModel:
         }
         return {"weights": self._model.weights}, numbers
 
-    def restore(
-        self,
-        measurements: Sequence[Measurement],
-        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
-    ) -> None:
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the state reached after these measurements."""
         for measurement in measurements:
             self._targets.add(measurement)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,14 +22,21 @@ from privmw.kernels.cells import LEAST_EXPONENT
 from privmw.models.groups import Groups
 from privmw.models.marginal_gram import MarginalGram
 from privmw.models.projection.newton import NEWTON
-from privmw.models.projection.queries import GramProduct, MatrixGramProduct
+from privmw.models.projection.queries import Everywhere, GramProduct, MatrixGramProduct
 from privmw.random import sampling_stream
-from privmw.ranks import ALONE, Communicator, max_over_ranks, sum_over_ranks
+from privmw.ranks import ALONE, Communicator, allgather, allgather_rows, max_over_ranks, sum_over_ranks
 
 EFFECT_MEMORY = 1 / 8  # share of the available memory that the lists of rows' effects may take
 FEW_PER_CELL = 4  # more cells than this per row and marginal: rows list their cells
 MOST_PAIRS_PER_ROW = 16  # pairs of cells; with more, conjugate gradients cost less than a gram matrix
+# Every rank solves over the rows of all ranks where these are at most FEW_ROWS, or FEW_ROWS_PER_CELL for each
+# cell: then sending the weights once is cheap beside a sum over the cells in each of hundreds of passes.
+FEW_ROWS = 2**16
+FEW_ROWS_PER_CELL = 4
 GRAM_DRIFT = 0.002  # relative change of weights up to which a gram matrix is kept: saves half of them
+
+
+_gathered: WeakKeyDictionary[kernels.Columns, tuple[kernels.Columns, slice]] = WeakKeyDictionary()
 
 
 class _ExactMatrix(ABC):
@@ -37,6 +46,8 @@ class _ExactMatrix(ABC):
 
     def __init__(self, cells: Int64s, threads: int | None, comm: Communicator) -> None:
         self.cells, self.count, self.threads, self.comm = cells, len(cells), threads, comm
+        self.over_all_ranks: Callable[[], Everywhere] | None = None  # set where there are few rows
+        self._everywhere: Everywhere | None = None
 
     def sums(self, weights: Float64s) -> Float64s:
         """For each cell the sum of its rows' weights."""
@@ -51,6 +62,13 @@ class _ExactMatrix(ABC):
     def gram_product(self, prices: Float64s) -> GramProduct:
         """The operator Q diag(prices) Q^T, where Q is this matrix."""
         return MatrixGramProduct(self, prices)
+
+    @property
+    def everywhere(self) -> Everywhere | None:
+        """The matrix over the rows of all ranks, if those are few; else None. Collective."""
+        if self._everywhere is None and self.over_all_ranks is not None:
+            self._everywhere = self.over_all_ranks()
+        return self._everywhere
 
     @property
     @abstractmethod
@@ -339,6 +357,33 @@ def matrix_of(
     marginals: of the workload.
     """
     rows = sum_over_ranks(comm, marginals.columns.rows)
-    if workload.cells > FEW_PER_CELL * rows * len(workload):
-        return RowMatrix.of(workload, precision, marginals.columns, threads, comm, cells)
-    return MarginalMatrix.of(workload, precision, marginals, threads, comm, cells)
+    matrix = (
+        RowMatrix.of(workload, precision, marginals.columns, threads, comm, cells)
+        if workload.cells > FEW_PER_CELL * rows * len(workload)
+        else MarginalMatrix.of(workload, precision, marginals, threads, comm, cells)
+    )
+    if comm.size > 1 and are_few(rows, matrix.count):
+
+        def over_all_ranks() -> Everywhere:
+            columns, own = _columns_of_all_ranks(marginals.columns, comm, threads)
+            over = marginals.over(columns, threads=threads)
+            return Everywhere(matrix_of(workload, precision, over, threads, cells=cells), own)
+
+        matrix.over_all_ranks = over_all_ranks
+    return matrix
+
+
+def are_few(rows: int, cells: int) -> bool:
+    """Whether every rank solves over the rows of all ranks."""
+    return rows <= max(FEW_ROWS_PER_CELL * cells, FEW_ROWS)
+
+
+def _columns_of_all_ranks(
+    columns: kernels.Columns, comm: Communicator, threads: int | None
+) -> tuple[kernels.Columns, slice]:
+    """The rows of all ranks, by rank, and the places of this rank's; sent once."""
+    if columns not in _gathered:
+        lengths = allgather(comm, np.int64(columns.rows))[: comm.rank + 1, 0]
+        everyone = kernels.Columns(allgather_rows(comm, columns.columns), columns.sizes, threads=threads)
+        _gathered[columns] = everyone, slice(int(lengths[:-1].sum()), int(lengths.sum()))
+    return _gathered[columns]

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from privmw.data.conditions import condition_on
 from privmw.data.table import Table
 from privmw.kernels.arrays import Bools
 from privmw.secrecy import expect, shown
 
 
 def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
-    """Mask of the rows that have the labels, or one of a list of labels, of every attribute named.
+    """Mask of the rows that meet the condition on every attribute named: as those of `Release.answer`.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": {"edges": [0, 18, 65]}, "sex": ["F", "M"]})
     >>> rows = Table.from_codes([[0, 0], [1, 0], [1, 1]], domain, private=False)
-    >>> meeting(rows, {"age": 40, "sex": ["F", "M"]}).tolist()
+    >>> meeting(rows, {"age": ">=18", "sex": ["F", "M"]}).tolist()
     [False, True, True]
     >>> meeting(rows, {"sex": "X"})
     Traceback (most recent call last):
@@ -29,12 +30,9 @@ def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
         if name not in rows.domain:
             names = ", ".join(map(shown, rows.domain.names[:5]))
             raise ValueError(f"conditions ({shown(name)}) must name an attribute of the domain: {names}, ...")
-        values = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
-        if not values:
-            raise ValueError(f"conditions ({shown(name)}) must allow at least one value")
         try:
-            codes = [rows.domain[name].code(one) for one in values]
+            condition = condition_on(rows.domain[name], value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"conditions: {error}") from None
-        mask &= np.isin(rows.column(name), codes)
+        mask &= condition.codes[rows.column(name)]
     return mask

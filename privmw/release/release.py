@@ -37,6 +37,7 @@ from privmw.release.errors.intervals import REFITS, Refits
 from privmw.release.growth import Growth, growth_of
 from privmw.release.history import Round, plain
 from privmw.release.measurements import Measurement
+from privmw.release.quality import Quality, quality_of
 from privmw.release.unseen import left_out
 from privmw.secrecy import expect, shown
 
@@ -369,8 +370,8 @@ class Release(Immutable):
         unseen: also records with an "other" value that no public record has, and with missing values or pairs
         of values that no public record has and the noisy counts do not show. By default they are drawn again.
 
-        conditions: only records that meet them: an attribute's label (or a number or date, for its bin), or a
-        list of these, such as {"sex": "F", "state": ["HI", "NM"]}. n counts the records that meet them.
+        conditions: only records that meet them, such as {"sex": "F", "age": (18, 65), "state": ["HI", "NM"]};
+        each as in `answer`. n counts the records that meet them.
 
         >>> from privmw import Budget, Domain
         >>> from privmw.accounting import Neighbors
@@ -449,6 +450,25 @@ class Release(Immutable):
         'no row has sex = M'
         """
         return agreement_of(self)
+
+    def quality(self) -> Quality:
+        """How far shares of one and two attributes' values are off, typically and at worst, in words.
+
+        Estimated from released values. Costs no privacy, and a few steps of the fit.
+
+        >>> from privmw import Domain, PEP
+        >>> domain = Domain({"age": 3, "sex": 2})
+        >>> private = Table.from_codes([[0, 0], [0, 1], [2, 1]] * 100, domain, private=True)
+        >>> support = Support.full(domain)
+        >>> release = PEP(select="all").calibrate(rho=0.1)(private, support, Workload.all(domain, k=2), rng=0)
+        >>> quality = release.quality()
+        >>> [shares.cells for shares in quality.shares], quality.shares[0].typical < quality.shares[0].worst
+        ([5, 6], True)
+        >>> str(quality).partition(" typically")[0]
+        "Quality: shares of one attribute's values are"
+        """
+        self._check_whole()
+        return quality_of(self)
 
     def growth(self) -> Growth:
         """The rows that a model has grown: their number, their mass, and their new values.

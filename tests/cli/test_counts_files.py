@@ -85,6 +85,7 @@ def test_an_evaluation_by_counts_is_that_by_records(here):
     ours, theirs = (
         json.loads((here / kind / "evaluation.json").read_text()) for kind in ("counts", "parquet")
     )
+    theirs.pop("records", None)  # scores of records, which counts cannot have
     assert ours == theirs
 
 

@@ -169,7 +169,8 @@ def test_the_same_command_goes_on_where_the_release_itself_could_not_be_written(
     assert "repeat the command that began it" in capsys.readouterr().err
     kept = []
     monkeypatch.setattr(
-        "privmw.algorithms.checkpoint.Checkpoint.keep", lambda *_: kept.append("a round was drawn again")
+        "privmw.algorithms.checkpoint.Checkpoint.store_round",
+        lambda *_: kept.append("a round was drawn again"),
     )
     assert main(release_line(**ROUNDS)) in RELEASED
     assert kept == []

@@ -134,7 +134,8 @@ def test_a_release_that_agrees_ends_well():
     known = quality.preflight(pmw.PEP(select="all").calibrate(rho=0.5), support(), WORKLOAD, 4_000)
     after = quality.postflight(release, known)
     assert after.code == 0
-    grown, agrees = after.lines
+    grown, agrees, shares = after.lines
+    assert shares.startswith("Quality: shares of one attribute")
     assert agrees.startswith("Agrees with what was measured: of ")
     growth = release.growth()
     rows = f"{release.support.size:,} rows: {growth.public_rows:,} public, {growth.grown_rows:,} grown, which"

@@ -104,10 +104,10 @@ def test_without_one_of_its_signs_the_check_finds_less(monkeypatch):
     few, _ = halves(POPULATIONS["few attributes"](), 1)
     many, _ = halves(POPULATIONS["many attributes"](), 1)
     with monkeypatch.context() as patch:
-        patch.setattr(overlap, "_excess", lambda *_: False)
+        patch.setattr(overlap, "_excess_shared", lambda *_: False)
         assert not found(few, halves(few, 2, 0.6)[0])
     with monkeypatch.context() as patch:
-        patch.setattr(overlap, "_singles", lambda *_: False)
+        patch.setattr(overlap, "_excess_unique", lambda *_: False)
         assert not found(many, halves(many, 2, 0.05)[0])
 
 

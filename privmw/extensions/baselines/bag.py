@@ -15,6 +15,7 @@ from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.extensions.baselines.oracle import Oracle
 from privmw.kernels.arrays import Float64s, Int64s, UInt32s
+from privmw.models.inputs import State
 from privmw.random import sampling_stream
 from privmw.release.measurements import Measurement
 
@@ -137,11 +138,7 @@ class BestResponses(_Responses):
         """The records."""
         return {}, {"records": self._bag.codes.astype(np.float64).ravel()}
 
-    def restore(
-        self,
-        measurements: Sequence[Measurement],
-        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
-    ) -> None:
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore a bag."""
         self._bag = Bag(self._workload, self._codes(state[1]["records"]))
 
@@ -207,11 +204,7 @@ class PerturbedLeader(_Responses):
             "newest": self._bag.codes.astype(np.float64).ravel(),
         }
 
-    def restore(
-        self,
-        measurements: Sequence[Measurement],
-        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
-    ) -> None:
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the cells drawn, and the bags."""
         _, others = state
         self._drawn = others["drawn"].astype(np.int64).tolist()

@@ -2,7 +2,7 @@
 
 Collective calls are non-blocking and polled in Python, so that signals are handled, a rank that waits long
 yields its core, and a rank that waits for one which has exited raises. faults.py then aborts
-the job.
+the job. heartbeat.py ends a wait for a rank that was stopped or cut off.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from privmw import kernels
 from privmw.extensions.cluster import faults
+from privmw.extensions.cluster.heartbeat import WAIT, Heartbeats
 from privmw.io.extras import need
 from privmw.ranks import Array, Int64s, RankError, check_same, launched
 from privmw.secrecy import expect
@@ -53,6 +54,7 @@ class Mpi:
         self.ended: dict[int, int] = {}  # rank that exits -> its number of collective calls
         self.collectives = 0
         self.bytes_reduced = 0
+        self._beats = Heartbeats(library) if self.size > 1 else None
 
     def allreduce(self, array: Int64s) -> None:
         """Replace the array by its sum over the ranks, on every rank. Overflow wraps, as in numpy."""
@@ -130,10 +132,14 @@ class Mpi:
             raise RuntimeError("every collective call must be completed: this rank left one unfinished")
         collectives = np.array([self.collectives])
         requests = self._send_to_all(EXITING, collectives)
+        began = time.monotonic()
         while len(self.ended) < self.size - 1:
             self._check_exits()
+            self._check_alive(time.monotonic() - began)
             time.sleep(SLEEP_INTERVAL)
         self._mpi.Request.Waitall(requests)
+        if self._beats is not None:
+            self._beats.stop()
 
     def error_announced(self) -> bool:
         """Whether another rank has announced that it reports an error."""
@@ -155,6 +161,8 @@ class Mpi:
             raise RuntimeError("the last collective call must be completed: this rank left it unfinished")
         self._unfinished = True
         self.collectives += 1
+        if self._beats is not None:
+            self._beats.collectives = self.collectives
         yield
         self._unfinished = False
 
@@ -165,6 +173,7 @@ class Mpi:
             waited = time.monotonic() - began
             if waited > YIELD_TIME:
                 self._check_exits()
+                self._check_alive(waited)
                 time.sleep(SLEEP_INTERVAL)
             elif waited > SPIN_TIME:
                 os.sched_yield()
@@ -184,6 +193,22 @@ class Mpi:
         for rank, completed in self.ended.items():
             if completed < self.collectives:
                 raise RankError(f"rank {rank} must not exit before the others: they wait for it")
+
+    @property
+    def wait(self) -> float:
+        """The seconds of silence of a rank after which the others abort the job."""
+        return WAIT if self._beats is None else self._beats.wait
+
+    @wait.setter
+    def wait(self, seconds: float) -> None:
+        if not seconds > 0:
+            raise ValueError(f"wait ({seconds}) must be positive")
+        if self._beats is not None:
+            self._beats.wait = float(seconds)
+
+    def _check_alive(self, waited: float) -> None:
+        if self._beats is not None:
+            self._beats.check(waited)
 
     def __repr__(self) -> str:
         return f"Mpi(rank {self.rank} of {self.size})"

@@ -155,36 +155,6 @@ class ShardedRecords(Records):
         self._n = sum_over_ranks(self._comm, 0 if self._part is None else self._part.n)
         return self
 
-    @property
-    def comm(self) -> Communicator:
-        """The ranks that hold the records."""
-        return self._comm
-
-    @property
-    def domain(self) -> Domain:
-        """The domain that every code lies in."""
-        return self._domain
-
-    @property
-    def n(self) -> int:
-        """The number of records on all ranks that enter; public, since neighbouring tables have the same."""
-        return self._n
-
-    @property
-    def private(self) -> bool:
-        """Whether the records are private, and their values never shown."""
-        return self._private
-
-    @property
-    def unit(self) -> str:
-        """The unit of protection: a record, or a column such as "household"."""
-        return self._unit
-
-    @property
-    def at_most(self) -> int:
-        """The largest number of records of a unit that enter, over all ranks."""
-        return self._at_most
-
     def batches(self) -> Iterator[Table]:
         """The records of this rank in order."""
         if self._part is not None:

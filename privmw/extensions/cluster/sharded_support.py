@@ -24,9 +24,19 @@ from privmw.data.table import Table
 from privmw.extensions.cluster.rows import Rows
 from privmw.extensions.cluster.sharded_records import Path, ShardedRecords
 from privmw.kernels.arrays import Array, Bools, Codes, Float64s, freeze
-from privmw.ranks import ALONE, Communicator, allgather, check_same, on_every_rank, sum_over_ranks
+from privmw.ranks import (
+    ALONE,
+    Communicator,
+    allgather,
+    check_same,
+    on_every_rank,
+    packed,
+    sum_over_ranks,
+    unpacked,
+)
 from privmw.secrecy import expect, shown
 
+PACKED_BYTES = 2**26  # of rows and weights that are sent to rank 0 in one call
 ROWS_PER_EXCHANGE = 2**20  # that a rank reads before it sends them to their owners
 
 
@@ -134,11 +144,15 @@ class ShardedSupport(Support):
         """
         on_every_rank(self.comm, lambda: _check_weights(weights, self.size))
         check_same(self.comm, "weights", "none" if weights is None else "some")
-        columns = [self._gather(column) for column in self.table.columns]
-        counts = self._gather(self.counts)
-        gathered_weights = None if weights is None else self._gather(weights)
+        arrays = [*self.table.columns, self.counts, *([] if weights is None else [weights])]
+        if self.whole_size * sum(array.itemsize for array in arrays) <= PACKED_BYTES:
+            arrays = unpacked(self._gather(packed(arrays)))
+        else:  # one by one, for less memory
+            arrays = [self._gather(array) for array in arrays]
         if self.comm.rank != 0:
             return None
+        gathered_weights = None if weights is None else arrays.pop()
+        *columns, counts = arrays
         table, order = _sorted_table(columns, self.domain)
         support = Support(table, freeze(counts[order]), self.constraints)
         return support, None if gathered_weights is None else gathered_weights[order]

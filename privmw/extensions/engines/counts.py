@@ -114,24 +114,9 @@ class Counts(Records):
         return self._workload
 
     @property
-    def n(self) -> int:
-        """The number of records counted; public, as for every private table."""
-        return self._n
-
-    @property
     def private(self) -> bool:
         """Always True."""
         return True
-
-    @property
-    def unit(self) -> str:
-        """The unit of protection."""
-        return self._unit
-
-    @property
-    def at_most(self) -> int:
-        """The largest number of records counted per unit."""
-        return self._at_most
 
     @property
     def has_records(self) -> bool:

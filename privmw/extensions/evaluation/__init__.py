@@ -10,28 +10,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmw.data.constraints import Constraints
 from privmw.data.records import Records
 from privmw.data.support import Support
 from privmw.data.table import Table
 from privmw.data.workload import Workload
 from privmw.extensions.evaluation.mixture import nearest_mixture
+from privmw.extensions.evaluation.scores import scores_of
 from privmw.kernels.arrays import Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
 from privmw.release import Release
-from privmw.release.errors.true_errors import Cell, Evaluation
+from privmw.release.errors.true_errors import Cell, Evaluation, RecordScores
 from privmw.secrecy import expect, sealed, shown
 
-__all__ = ["Bracket", "Evaluation", "best_mixture_error", "evaluate"]
+__all__ = ["Bracket", "Evaluation", "RecordScores", "best_mixture_error", "evaluate"]
 
 MOST_LARGEST, MOST_TYPICAL = 20, 200  # cells that an evaluation shows
 
 
 @sealed
-def evaluate(released: Release | Table, private: Records, workload: Workload | None = None) -> Evaluation:
+def evaluate(
+    released: Release | Table,
+    private: Records,
+    workload: Workload | None = None,
+    *,
+    records: bool = False,
+    target: str | None = None,
+    by: str | None = None,
+    constraints: Constraints | None = None,
+    held_out: Records | None = None,
+) -> Evaluation:
     """The true errors of a release, or of a table of synthetic records. NOT PRIVATE: for experiments only.
 
     workload: by default that of the release; it must be given for a table. The truth is that of the records
     that enter: read the private file without its unit to compare with all of them.
+
+    records: also score synthetic records (`RecordScores`; needs scikit-learn). The following ask for this
+    too. target: an attribute to be predicted by a classifier trained on them. by: an attribute, for scores of
+    each of its groups. constraints: rules to be kept; None takes those of a release's support. held_out:
+    private records that were not released, for comparison.
 
     >>> from privmw import Domain
     >>> domain = Domain({"age": 3, "sex": 2})
@@ -49,11 +66,23 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
         if isinstance(released, Table):
             raise TypeError("workload must be given to evaluate a table")
         workload = released.workload
+    for name, attribute in (("target", target), ("by", by)):
+        if attribute is not None and attribute not in workload.domain:
+            raise ValueError(f"{name} ({shown(attribute)}) must be an attribute of the domain")
     truth = _truth(private, workload)
     if isinstance(released, Release):
         answers = released.answers(workload)
     else:
         answers = released.counts(workload) / released.n
+    scores: tuple[RecordScores, ...] = ()
+    if records or any(given is not None for given in (target, by, constraints, held_out)):
+        if not private.has_records:
+            raise ValueError("private (counts alone) must hold records to score records")
+        rules = constraints
+        if isinstance(released, Release):
+            rules = constraints or released.support.constraints
+        table = released.sample(seed=0) if isinstance(released, Release) else released
+        scores = scores_of(table, private, target=target, by=by, constraints=rules, held_out=held_out)
     errors = np.abs(answers - truth)
     starts = workload.offsets[:-1]
     order = np.argsort(-errors, kind="stable")
@@ -74,6 +103,7 @@ def evaluate(released: Release | Table, private: Records, workload: Workload | N
         total_variation=freeze(np.add.reduceat(errors, starts) / 2),
         largest=listed(order[:MOST_LARGEST]),
         typical=listed(wrong[steps]),
+        records=scores,
     )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.inputs import make_workload, read_counts
 from privmw.cli.options import add_private, add_syntax, check_files, is_counts, orders, positive, syntax_of
-from privmw.cli.outputs import written_file
+from privmw.cli.outputs import CONSTRAINTS, written_file
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
+from privmw.data.constraints import Constraints
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.extensions.evaluation import evaluate
@@ -40,6 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", type=positive, metavar="N", help="only N of these marginals, drawn with a public seed"
     )
+    parser.add_argument("--target", metavar="NAME", help="score a classifier of this attribute")
+    parser.add_argument("--by", metavar="NAME", help="also score each group of this attribute's values")
+    parser.add_argument(
+        "--held-out",
+        metavar="FILE",
+        help="private records that were not released, to compare apparent matches with",
+    )
+    parser.add_argument("--constraints", metavar="FILE", help="count records that break one of these rules")
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", help="where to write (default: RELEASE-not-private)"
     )
@@ -66,7 +77,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             start = at_start(release)
             before = None if start is None else evaluate(start, private, asked)
             records = read_table(drawn, release.support.domain, private=False)
-            synthetic = evaluate(records, private, asked)
+            synthetic = evaluate(records, private, asked, **_scored(options, asked, source, console))
         facts = {
             "for_release": False,
             "warning": "NOT PRIVATE: true errors, covered by no privacy statement; do not publish",
@@ -75,9 +86,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
             "release": errors(released),
             "synthetic": errors(synthetic),
             **({} if before is None else {"public_start": errors(before)}),
+            **({"records": [scores._asdict() for scores in synthetic.records]} if synthetic.records else {}),
         }
         (folder / "evaluation.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        write_report(folder / "report.html", release, evaluation=released)
+        write_report(folder / "report.html", release, evaluation=replace(released, records=synthetic.records))
     rows = [("release", released), ("synthetic records", synthetic)]
     if before is not None:
         rows.insert(0, ("public start", before))
@@ -89,9 +101,33 @@ def run(options: argparse.Namespace, console: Console) -> None:
             f"{name:20} {evaluation.max_error:9.5f} {evaluation.mean_error:9.5f} {evaluation.rmse:9.5f}"
             for name, evaluation in rows
         ),
+        *map(str, synthetic.records),
         f"Written: {output}/evaluation.json, {output}/report.html",
     ]
     console.result({"output": output, **facts}, "\n".join(lines))
+
+
+def _scored(options: argparse.Namespace, asked: Workload, source: Path, console: Console) -> dict[str, Any]:
+    """What the records are scored by; nothing for an engine's counts, or without scikit-learn."""
+    given = {name: getattr(options, name) for name in ("target", "by")}
+    for name, attribute in given.items():
+        if attribute is not None and attribute not in asked.domain:
+            raise RefusalError(f"--{name} ({attribute}) must be an attribute of the domain")
+    asking = ("target", "by", "held_out", "constraints")
+    named = [name for name in asking if getattr(options, name) is not None]
+    if is_counts(options.private) or (not named and find_spec("sklearn") is None):
+        if named:
+            raise RefusalError(f"--{named[0].replace('_', '-')} must come with private records, not counts")
+        return {}
+    kept = options.constraints or source / CONSTRAINTS
+    if Path(kept).exists():
+        given["constraints"] = Constraints.read(kept, asked.domain)
+    if options.held_out is not None:
+        syntax = syntax_of(options)
+        given["held_out"] = scan_table(
+            options.held_out, asked.domain, private=True, syntax=syntax, on_note=console.note
+        )
+    return {"records": True, **given}
 
 
 def true_records(options: argparse.Namespace, asked: Workload, console: Console) -> Records:

@@ -99,7 +99,9 @@ def render_explorer(
         bounds = measured_intervals_of(release, EXPLORER_LEVEL, asked)
     else:
         bounds = intervals
-    traveller = _all_rows(release)
+    support = release.support
+    start = support.start() if support.records else None
+    traveller = _Rows(np.arange(support.size), release.weights, start, None)
     if most is not None and len(traveller.released) > most:
         traveller = _sampled(release, most)
     facts, packed = _packed(release, traveller, bounds)
@@ -135,12 +137,6 @@ class _Rows:
     released: Float64s
     public: Float64s | None
     sample: int | None
-
-
-def _all_rows(release: Release) -> _Rows:
-    support = release.support
-    start = support.start() if support.records else None
-    return _Rows(np.arange(support.size), release.weights, start, None)
 
 
 def _sampled(release: Release, most: int) -> _Rows:

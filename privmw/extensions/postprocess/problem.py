@@ -71,7 +71,9 @@ def make_problem(measured: NoisyMarginals, support: Support | None, total: float
             [*counts, np.array([_total(total)])],
             [*variances, np.zeros(1)],
         )
-    tallies = _tallies(measured.domain.sizes, marginals, support)
+    sizes = measured.domain.sizes
+    make = _small if support is None and math.prod(sizes) <= 2**16 else _make
+    tallies = make(sizes, marginals, None if support is None else support.columns)
     centre, precisions = np.zeros(rows), np.zeros(1)
     if len(coarse) < len(measured):
         j = measured.places.index(everything)
@@ -136,20 +138,9 @@ def _total(total: object) -> float:
     return number
 
 
-def _tallies(
-    sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], support: Support | None
-) -> Tallies:
-    if support is None and math.prod(sizes) <= 2**16:
-        return _small(sizes, marginals)
-    return _make(sizes, marginals, None if support is None else support.columns)
-
-
-@lru_cache(maxsize=16)
-def _small(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...]) -> Tallies:
-    """Cached: small histograms are usually fitted many times."""
-    return _make(sizes, marginals, None)
-
-
 def _make(sizes: tuple[int, ...], marginals: tuple[tuple[int, ...], ...], columns: Columns | None) -> Tallies:
     attributes = np.array([place for places in marginals for place in places], np.int32)
     return Tallies(sizes, attributes, np.cumsum([0, *map(len, marginals)], dtype=np.int64), columns=columns)
+
+
+_small = lru_cache(maxsize=16)(_make)  # small histograms are usually fitted many times

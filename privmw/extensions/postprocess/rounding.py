@@ -72,7 +72,8 @@ class _Flow:
         while not self.flow[arc].is_integer():
             path = self._path(end, start)
             if path is None:
-                self._link(arc)
+                for node in self.ends[arc]:
+                    self.arcs_at.setdefault(node, set()).add(arc)
                 break
             self._cancel([(arc, 1), *path])
         return arc
@@ -80,10 +81,6 @@ class _Flow:
     def _snapped(self, flow: float) -> float:
         near = float(round(flow))
         return near if abs(flow - near) <= self.whole else flow
-
-    def _link(self, arc: int) -> None:
-        for node in self.ends[arc]:
-            self.arcs_at.setdefault(node, set()).add(arc)
 
     def _path(self, start: object, end: object) -> list[tuple[int, int]] | None:
         """Arcs of the forest from one node to another, each with the direction it is followed in."""

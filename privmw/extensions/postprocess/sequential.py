@@ -16,8 +16,7 @@ from privmw.data.support import Support
 from privmw.extensions.postprocess.fit import Fit, Stage
 from privmw.extensions.postprocess.problem import Problem, make_problem
 from privmw.extensions.postprocess.solve import Bounds, number, solve
-from privmw.kernels.arrays import Bools, Float64s
-from privmw.kernels.query_matrix import QueryMatrix
+from privmw.kernels.arrays import Float64s
 from privmw.release.noisy_marginals import NoisyMarginals
 from privmw.secrecy import expect
 
@@ -74,12 +73,8 @@ def _bounds(problem: Problem) -> Bounds:
     empty = (problem.variances == 0) & (problem.counts == 0)
     if not empty.any():
         return Bounds()
-    return Bounds(upper=np.where(_rows_of(problem.tallies, empty), 0.0, np.inf))
-
-
-def _rows_of(matrix: QueryMatrix, queries: Bools) -> Bools:
-    """The rows that some of these queries hold."""
-    return matrix.potentials(queries.astype(np.float64)) > 0
+    rows = problem.tallies.potentials(empty.astype(np.float64)) > 0
+    return Bounds(upper=np.where(rows, 0.0, np.inf))
 
 
 def _cells(measured: NoisyMarginals, of_rows: int | None) -> list[slice]:

@@ -22,7 +22,7 @@ from privmw.data.workload import Workload
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.models.growth.completion import completed_evenly
 from privmw.models.growth.path import COMPLETED_WEIGHT
-from privmw.models.inputs import ModelInputs
+from privmw.models.inputs import ModelInputs, State
 from privmw.models.products import DRAW_ATTEMPTS, Products
 from privmw.models.projected import ProjectionModel
 from privmw.models.targets import Targets
@@ -110,11 +110,7 @@ class RelaxedModel(ABC):
         """The parameters; None after the last update, whose rows are not stored."""
         return None if self._rows is not None else ({}, self._parameters())
 
-    def restore(
-        self,
-        measurements: Sequence[Measurement],
-        state: tuple[Mapping[str, Float64s], Mapping[str, Float64s]],
-    ) -> None:
+    def restore(self, measurements: Sequence[Measurement], state: State) -> None:
         """Restore the state reached after these measurements."""
         for measurement in measurements:
             self._targets.add(measurement)

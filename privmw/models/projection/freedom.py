@@ -15,6 +15,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.models.projection.newton import heavy_rows
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.rows import RowFunctions
+from privmw.ranks import allgather_rows
 
 LEAST_GAIN = 0.003  # stop when a step adds less than this share of the value
 ROW_ACCURACY = 0.1  # as of a Newton step: which rows are left out
@@ -27,6 +28,9 @@ def freedom(
 
     weights: the fitted distribution; fitted: its answers; w: of the l2 slack, one per query.
     """
+    if matrix.comm.size > 1 and (everywhere := matrix.everywhere) is not None:
+        (weights,) = allgather_rows(matrix.comm, [weights])
+        matrix = everywhere.matrix
     heavy = heavy_rows(matrix, weights, fitted, ROW_ACCURACY)
     matrix, weights, w, change = heavy.matrix, heavy.weights, w[heavy.queries], change[heavy.queries]
     functions = RowFunctions(matrix, weights, w)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from privmw.kernels.arrays import Float64s, Int64s
 from privmw.kernels.query_matrix import QueryMatrix
+
+
+class Everywhere(NamedTuple):
+    """A matrix over the rows of all ranks, on every rank; `own` are the places of this rank's rows."""
+
+    matrix: ProjectedQueries
+    own: slice
 
 
 class GramProduct(Protocol):
@@ -26,6 +33,13 @@ class ProjectedQueries(QueryMatrix, Protocol):
         """Restrict to some of this rank's rows; returns the queries that match any, and their indices.
 
         None where that is no cheaper.
+        """
+
+    @property
+    def everywhere(self) -> Everywhere | None:
+        """The matrix over the rows of all ranks, where there are several ranks and few rows. Collective.
+
+        A solver that has it needs no rank any more: the same bits, without a collective call a step.
         """
 
     def gram_product(self, prices: Float64s) -> GramProduct:

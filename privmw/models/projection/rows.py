@@ -17,7 +17,7 @@ import numpy as np
 from privmw.kernels.arrays import Float64s
 from privmw.kernels.cells import LEAST_EXPONENT
 from privmw.models.projection.queries import ProjectedQueries
-from privmw.ranks import max_over_ranks
+from privmw.ranks import allgather
 
 SUM_BITS = 61
 
@@ -31,11 +31,12 @@ class RowFunctions:
 
     def product(self, a: Float64s, b: Float64s) -> float:
         """The covariance of two functions."""
-        return self._total(self._weights * a * b, self._largest(a) * self._largest(b))
+        largest = self._largest(a) if a is b else self._largest(a, b)
+        return self._total(self._weights * a * b, float(largest[0] * largest[-1]))
 
     def centred(self, values: Float64s) -> Float64s:
         """The values less their mean, in place."""
-        values -= self._total(self._weights * values, self._largest(values))
+        values -= self._total(self._weights * values, float(self._largest(values)[0]))
         return values
 
     def spread(self, values: Float64s) -> Float64s:
@@ -52,9 +53,11 @@ class RowFunctions:
         self._comm.allreduce(sums)
         return float(sums[0] / scale)
 
-    def _largest(self, values: Float64s) -> float:
+    def _largest(self, *functions: Float64s) -> Float64s:
         # Over all ranks, so that every rank rounds alike.
-        return max_over_ranks(self._comm, float(max(values.max(initial=0.0), -values.min(initial=0.0))))
+        largest = [max(values.max(initial=0.0), -values.min(initial=0.0)) for values in functions]
+        over_ranks: Float64s = allgather(self._comm, largest).max(axis=0)
+        return over_ranks
 
 
 def conjugate_gradients_over_rows(

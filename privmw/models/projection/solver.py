@@ -19,7 +19,7 @@ Numbers only: no support, no noise, nothing private.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from privmw.kernels.arrays import Float64s
 from privmw.models.projection.newton import ALL_ROWS, NewtonSystem, Step, covariances, dot, newton_step
 from privmw.models.projection.queries import ProjectedQueries
 from privmw.models.projection.slack import Goal, Iterate, Slack
-from privmw.ranks import max_over_ranks, sum_over_ranks
+from privmw.ranks import allgather_rows, max_over_ranks, sum_over_ranks
 
 __all__ = ["Projection", "Slack", "project"]
 
@@ -312,6 +312,18 @@ def project(
     Ends when the gap, and with l1 the KKT residual too, is at most the tolerance; after SOLVER.most_steps
     steps or SOLVER.most_passes passes over rows; or when rounding ends all progress.
     """
+    if matrix.comm.size > 1 and (everywhere := matrix.everywhere) is not None:
+        (priors,) = allgather_rows(matrix.comm, [prior])
+        fit = project(
+            everywhere.matrix,
+            priors,
+            answers,
+            slack,
+            multipliers=multipliers,
+            tolerance=tolerance,
+            share=share,
+        )
+        return replace(fit, weights=fit.weights[everywhere.own].copy())
     if share * sum_over_ranks(matrix.comm, len(prior)) < SOLVER.few_rows:
         share = ALL_ROWS
     search = _Search(matrix, prior, answers, slack, tolerance, share)

@@ -84,9 +84,10 @@ def panel_of(shown: object) -> Panel:
 @panel_of.register
 def _(domain: Domain) -> Panel:
     rows = [(plain(a.name, 40), f"{a.size:,}", _values(a)) for a in domain.attributes[:LINES_SHOWN]]
+    size = f"{domain.size:,}" if domain.size < 10**9 else f"about 10^{len(str(domain.size)) - 1}"
     return Panel(
         f"Domain: {plural(len(domain), 'attribute')}",
-        [("possible records", _large(domain.size))],
+        [("possible records", size)],
         heads=("attribute", "values", "which"),
         rows=rows,
         numbers=(1,),
@@ -268,7 +269,3 @@ def _alarm(ledger: Ledger) -> str:
 
 def _more(count: int, noun: str) -> str:
     return f"and {plural(count, f'more {noun}')}" if count > 0 else ""
-
-
-def _large(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"about 10^{len(str(number)) - 1}"

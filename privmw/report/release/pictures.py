@@ -17,7 +17,7 @@ from privmw.data.domain import Domain, plain
 from privmw.kernels.arrays import Float64s
 from privmw.release import Growth, Release
 from privmw.release.errors.true_errors import Cell, Evaluation
-from privmw.report.charts import dot_plot, heat_maps, meter
+from privmw.report.charts import dot_plot, heat_maps, meter, wrapped
 from privmw.report.formats import percent, plural, quantity, value_name
 from privmw.report.release.facts import ChangedPair, Distribution, NoisyIntervals, RowWeights, Spending
 from privmw.report.release.words import Promise
@@ -38,6 +38,7 @@ MOST_VALUES_SHOWN = 12  # of an attribute
 MOST_GROWN_ATTRIBUTES = 15  # of grown rows
 MOST_HEAT_MAP_VALUES = 10  # values of an attribute in a heat map
 MOST_ATTRIBUTES_OF_ALL_PAIRS = 20  # more attributes: not every pair is shown
+MOST_GROUPS = 20  # of records, in a picture of their scores
 MOST_MARKERS = 120  # more markers on a line, or steps of an area, would hide it
 LARGEST_CHANGE_SHOWN = 8  # powers of two: weights that changed more are counted at this one
 
@@ -405,3 +406,28 @@ def against_true(evaluation: Evaluation) -> Picture:
         ),
     )
     return draw(words, paint, height=4.0, true=True)
+
+
+def record_scores(evaluation: Evaluation) -> Picture:
+    """Plot the k-marginal score of all synthetic records and of each group. NOT PRIVATE."""
+    groups = evaluation.records[:MOST_GROUPS]
+    scores = np.array([group.k_marginal for group in groups])
+    places = np.arange(len(groups))[::-1]
+
+    def paint(figure: Any, axes: Any) -> None:
+        axes.barh(places, 1000 - scores, color=BLUE, height=0.6)
+        axes.set_yticks(places, [wrapped(group.group)[0] for group in groups])
+        axes.set_xlabel("1000 less the k-marginal score: 0 is equal to the private records")
+
+    worst = groups[int(scores.argmin())]
+    words = Words(
+        "groups",
+        title="Synthetic records against private ones",
+        alt=(
+            f"NOT PRIVATE. A bar plot of the k-marginal scores of {plural(len(groups), 'group')} of "
+            f"synthetic records. The score is {groups[0].k_marginal:.0f} for all records, and smallest, "
+            f"{worst.k_marginal:.0f}, for {worst.group}."
+        ),
+        caption="Contains true figures of the private table. Small groups have large sampling errors.",
+    )
+    return draw(words, paint, height=1.0 + 0.3 * len(groups), true=True)

@@ -105,6 +105,7 @@ def render(
         far_off=None if errors is None else facts.far_off(errors, MOST_BY_ATTRIBUTE),
         **_content(release),
         truth=None if evaluation is None else pictures.against_true(evaluation),
+        groups=pictures.record_scores(evaluation) if evaluation is not None and evaluation.records else None,
     )
 
 

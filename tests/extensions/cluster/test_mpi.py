@@ -129,6 +129,28 @@ def test_a_rank_may_end_the_job_without_a_message_of_ours(how, code):
 
 
 @needs_mpi
+@pytest.mark.parametrize("who", [1, *slow(0)])
+def test_every_rank_that_waits_names_one_that_was_stopped(who):
+    done = run_job(3, "fail", "STOP", who)
+    assert done.returncode != 0
+    for rank in {0, 1, 2} - {who}:
+        (line,) = [line for line in done.stderr.splitlines() if line.startswith(f"rank {rank} of 3: rank")]
+        assert re.match(
+            rf"rank {rank} of 3: rank {who} \(\S+\) is silent for \d+ s \(the limit is 2 s\): ", line
+        )
+        assert "is stopped (SIGSTOP)" in line
+        assert line.endswith("The run ends; the same command resumes it from its checkpoint")
+    assert "Traceback" not in done.stderr
+    assert "met" not in done.stdout
+
+
+@needs_mpi
+def test_a_slow_rank_is_waited_for_beyond_the_limit():
+    done = run_job(2, "fail", "slow", 1)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "met\n" * 2, "")
+
+
+@needs_mpi
 def test_an_interrupted_job_ends_though_a_rank_waits_for_another():
     job = start_job(3, "fail", "wait", 1)
     assert job.stdout.readline() == "waiting\n"
@@ -184,6 +206,11 @@ def test_a_missing_mpi4py_is_said_to_be_installed():
     assert last_words(done) == (
         "ModuleNotFoundError: mpi4py must be installed to run on a cluster: pip install 'privmw[cluster]'"
     )
+
+
+def test_a_limit_must_be_positive():
+    with pytest.raises(ValueError, match=r"wait \(0\) must be positive"):
+        cluster.Mpi.wait.fset(None, 0)
 
 
 def test_outside_of_a_job_nothing_waits_and_nothing_is_aborted():

@@ -11,6 +11,7 @@ from extensions.cluster.sharded_cases import ALGORITHMS, DOMAIN, PRIVATE, SUPPOR
 from extensions.cluster.thread_ranks import run_ranks
 from marks.slow import slow
 from privmw.extensions.cluster import ShardedRecords, ShardedSupport
+from privmw.models import query_matrix
 from privmw.ranks import RankError
 
 
@@ -53,6 +54,30 @@ def test_the_recommended_release_is_the_same_on_ranks(size):
         return pmw.release_auto(private, support, WORKLOAD, **options).gathered()
 
     assert run_ranks(size, program)[0] == alone
+
+
+@pytest.mark.parametrize("name", ["pep", "pep of all pairs", "release_auto"])
+def test_ranks_that_solve_together_release_the_same_bits_in_more_calls(name, monkeypatch):
+    """As where there are too many rows for each rank to solve over all of them."""
+    alone = recommended(SUPPORT, PRIVATE) if name == "release_auto" else released_alone(name)
+
+    def program(comm):
+        support, private = ShardedSupport.of(SUPPORT, comm), PRIVATE if comm.rank == 0 else None
+        if name == "release_auto":
+            release = recommended(support, private, threads=1)
+        else:
+            release = released(ALGORITHMS[name], private, support, threads=1)
+        return release.gathered(), len(comm.reduced)
+
+    few = run_ranks(2, program)[0]
+    monkeypatch.setattr(query_matrix, "are_few", lambda rows, cells: False)
+    many = run_ranks(2, program)[0]
+    assert few[0] == many[0] == alone
+    assert many[1] > 2 * few[1]
+
+
+def recommended(support, private, **options):
+    return pmw.release_auto(private, support, WORKLOAD, epsilon=1.0, delta=1e-6, rng=3, **options)
 
 
 def test_private_records_on_several_ranks_release_the_same_bits():

@@ -61,12 +61,16 @@ if how == "late":
     if mine:
         time.sleep(3)
     sys.exit(0)
+if how in ("STOP", "slow"):
+    comm.wait = 2.0
+    if mine:
+        os.kill(os.getpid(), signal.SIGSTOP) if how == "STOP" else time.sleep(5)
 if how == "wait":
     if mine:
         sys.stdout.write("waiting\n")
         sys.stdout.flush()
         time.sleep(60)
-elif mine:
+elif mine and how not in ("STOP", "slow"):
     act()
 elif how == "catch":
     time.sleep(60)
