@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from privmw.cli.console import Console
+from privmw.cli.options import level, number
 from privmw.cli.refusal import RefusalError
 from privmw.cli.run_folder import release_of
 from privmw.data.conditions import Condition, joined, read_query
@@ -45,11 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--where", metavar="CONDITIONS", help="among the records that satisfy these, as in --query"
     )
     parser.add_argument(
-        "--level", type=float, default=DEFAULT_LEVEL, help=f"of intervals (default: {DEFAULT_LEVEL})"
+        "--intervals",
+        type=level_or_none,
+        metavar="LEVEL",
+        default=DEFAULT_LEVEL,
+        help=f"level of the intervals (default: {DEFAULT_LEVEL}); 0: none, which is quicker",
     )
-    parser.add_argument(
-        "--no-intervals", action="store_true", help="answers alone: intervals take about the release's time"
-    )
+
+
+def level_or_none(text: str) -> float | None:
+    """Parse the level of intervals; None for 0."""
+    return level(text) if number(text) else None
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -57,17 +64,16 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if not (options.query or options.mean or options.quantile or options.cdf):
         raise RefusalError("answer must have at least one --query, --mean, --quantile or --cdf")
     release = release_of(options.release)
-    level = None if options.no_intervals else options.level
     answers, lines = [], []
     for query in options.query:
-        answer, line = _named(f"--query ({query})", partial(_answer, release, query, level))
+        answer, line = _named(f"--query ({query})", partial(_answer, release, query, options.intervals))
         answers.append(answer)
         lines.append(line)
     result: dict[str, Any] = {"n": release.n, "answers": answers}
     if options.mean or options.quantile or options.cdf:
         by = [name.strip() for name in options.by.split(",")] if options.by else []
         where = _named(f"--where ({options.where})", partial(_conditions, release, options.where))
-        shared: dict[str, Any] = {"by": by, "where": where, "level": level, "kind": "pyarrow"}
+        shared: dict[str, Any] = {"by": by, "where": where, "level": options.intervals, "kind": "pyarrow"}
         for kind in ("mean", "quantile", "cdf"):
             for asked in getattr(options, kind):
                 frame = _named(f"--{kind} ({asked})", partial(_frame, release, kind, asked, shared))

@@ -167,6 +167,9 @@ def test_an_answer_for_a_number_says_that_it_is_for_its_bin(released, capsys):
     first, second = json.loads(capsys.readouterr().out)["answers"]
     assert (first["bin"], first["other"]) == ({"age": "[35, 45)"}, {})
     assert (second["bin"], second["other"]) == ({}, {})
+    for level, widths in ((0.5, 1), (0, 0)):
+        assert main(["answer", "out", "--query", "sex=F", "--intervals", str(level)]) == 0
+        assert capsys.readouterr().out.count(f"{level:.0%} interval") == widths
 
 
 def test_an_answer_for_an_unknown_label_says_that_it_is_for_all_others(tmp_path, monkeypatch, capsys):

@@ -24,7 +24,7 @@ from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.answers import UnbiasedAnswers, sizes_of_looks
 from privmw.extensions.unbiased.strategies.closure import Closure
 from privmw.extensions.unbiased.strategies.shot import Shot, TableLook, noise_variance
-from privmw.extensions.unbiased.strategies.strategy import precision_of_marginals
+from privmw.extensions.unbiased.strategies.strategy import precision_of_marginals, shot_at_residuals
 from privmw.kernels.checks import check_integer
 from privmw.release.file import (
     explained,
@@ -169,10 +169,4 @@ def _of_residuals(workload: Workload, family: NoiseFamily, scales: Sequence[floa
     if len(scales) != len(sets):
         raise ValueError(f"scales ({len(scales)}) must be one for each of {len(sets)} residuals")
     event = ResidualGaussian(workload.domain.sizes, sets, tuple(scales), at_most)
-    names = workload.domain.names
-    looks = tuple(
-        TableLook(tuple(names[a] for a in inside), scale, None)
-        for inside, scale in zip(sets, scales, strict=True)
-    )
-    precision = 1 / np.array(scales, np.float64) ** 2
-    return Shot(workload, "residuals", family, at_most, workload, looks, (event,), closure, precision)
+    return shot_at_residuals(closure, event, family)

@@ -22,8 +22,13 @@ from privmw.accounting.rounding import float_up
 from privmw.accounting.worst_difference import worst_difference
 from privmw.data.workload import Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
-from privmw.extensions.unbiased.strategies.shot import Shot, TableLook
-from privmw.extensions.unbiased.strategies.strategy import Strategy, check_terms, check_weights
+from privmw.extensions.unbiased.strategies.shot import Shot
+from privmw.extensions.unbiased.strategies.strategy import (
+    Strategy,
+    check_terms,
+    check_weights,
+    shot_at_residuals,
+)
 from privmw.kernels.arrays import Float64s
 from privmw.secrecy import shown
 
@@ -55,24 +60,7 @@ class Residual(Strategy):
             workload, weights = workload.select(np.flatnonzero(weights)), weights[weights > 0]
         closure = Closure.of(workload)
         precision = relative_precision(closure, self.loss, weights)
-        event = _event(closure, precision, budget, at_most)
-        sigmas = np.array(event.sigmas, np.float64)
-        names = workload.domain.names
-        looks = [
-            TableLook(tuple(names[a] for a in look), float(sigma), None)
-            for look, sigma in zip(event.looks, event.sigmas, strict=True)
-        ]
-        return Shot(
-            workload,
-            "residuals",
-            budget.noise,
-            at_most,
-            workload,
-            tuple(looks),
-            (event,),
-            closure,
-            1 / sigmas**2,
-        )
+        return shot_at_residuals(closure, _event(closure, precision, budget, at_most), budget.noise)
 
 
 def residual(loss: Loss = "largest", weights: Sequence[float] | None = None) -> Residual:

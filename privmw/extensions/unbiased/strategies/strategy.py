@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from privmw.accounting import Budget, Event
-from privmw.accounting.noise import LARGEST_DRAWN_SCALE
+from privmw.accounting import Budget, Event, ResidualGaussian
+from privmw.accounting.noise import LARGEST_DRAWN_SCALE, NoiseFamily
 from privmw.accounting.rounding import positive_integer
 from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
@@ -75,6 +75,17 @@ def shot_at_marginals(
     return Shot(
         workload, "marginals", noise, at_most, measured, tuple(looks), tuple(events), closure, precision
     )
+
+
+def shot_at_residuals(closure: Closure, event: ResidualGaussian, family: NoiseFamily) -> Shot:
+    """The shot at the residuals of a workload's closure, charged by one event."""
+    workload, names = closure.workload, closure.workload.domain.names
+    looks = tuple(
+        TableLook(tuple(names[a] for a in inside), float(sigma), None)
+        for inside, sigma in zip(event.looks, event.sigmas, strict=True)
+    )
+    precision = 1 / np.array(event.sigmas, np.float64) ** 2
+    return Shot(workload, "residuals", family, event.at_most, workload, looks, (event,), closure, precision)
 
 
 def precision_of_marginals(closure: Closure, measured: Workload, precisions: Float64s) -> Float64s:
