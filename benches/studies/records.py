@@ -4,9 +4,12 @@ python benches/study.py records nist      # k-marginal score, pMSE, records whos
 python benches/study.py records adult     # area under the curve of a classifier trained on the records
 python benches/study.py records survey    # records of ND from SD that break a rule of real records
 python benches/study.py records types     # columns of 14 kinds, written and read back
+python benches/study.py records harm      # k-marginal scores of releases and of public tables, five sets
+python benches/study.py records schema    # values and nulls that no public record has, in a million records
 
 Each release is written twice: with values of bins drawn column by column, and from one public record.
---sdnist names the python of an environment with `pip install sdnist` (2.4). NOT PRIVATE.
+--sdnist names the python of an environment with `pip install sdnist` (2.4), --dpmm one with dpmm (0.1.9).
+NOT PRIVATE.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+import record_boards
 import record_types
 
 import privmw as pmw
+from privmw.extensions.rules import propose_rules, written
 
 Rule = Callable[[pandas.DataFrame], np.ndarray]
 DATA = Path(os.environ.get("PRIVMW_DATA", "data"))
@@ -81,16 +86,43 @@ print(json.dumps([float(kmarginal.score), float(propensity.score), len(data.feat
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("nist", "adult", "survey", "types"))
+    parser.add_argument("what", choices=("nist", "adult", "survey", "types", "harm", "schema"))
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--sdnist", default="/opt/sdnist/bin/python")
     parser.add_argument("--no-public", action="store_true", help="nist and adult: the domain alone")
+    parser.add_argument("--bins", type=int, default=10, help="nist and adult: of a number")
+    parser.add_argument("--dpmm", help="adult --no-public: AIM and MST too")
     parser.add_argument("--target", metavar="NAME", help="adult: also releases for this target, income")
     options = parser.parse_args()
-    {"nist": nist, "adult": adult, "survey": survey, "types": lambda _: record_types.show()}[options.what](
-        options
-    )
+    studies: dict[str, Callable[[argparse.Namespace], None]] = {
+        "nist": nist,
+        "adult": adult,
+        "survey": survey,
+        "types": lambda _: record_types.show(),
+        "harm": lambda _: record_boards.harm(sets(), release, options.epsilons, options.seeds),
+        "schema": lambda _: record_boards.schema(sets(), release),
+    }
+    studies[options.what](options)
+
+
+def sets() -> dict[str, tuple[pandas.DataFrame, pandas.DataFrame]]:
+    """Private and public records: near and far in time and place, and a random tenth."""
+
+    def states(private: str, public: str) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+        one, other = (
+            pandas.read_parquet(DATA / f"acs_pums/acs{name}.parquet")[SURVEY] for name in (private, public)
+        )
+        return one, other
+
+    public, private, _ = split_adult(0)
+    return {
+        "NIST national 2019 from 2018": (national(2019), national(2018)),
+        "ADULT, a random tenth": (private, public),
+        "ND-18 from SD-18, 15 columns": states("2018_nd", "2018_sd"),
+        "HI-18 from HI-15, 15 columns": states("2018_hi", "2015_hi"),
+        "NE-18 from WY-18, 15 columns": states("2018_ne", "2018_wy"),
+    }
 
 
 def drawings(
@@ -136,10 +168,11 @@ def nist(options: argparse.Namespace) -> None:
     for epsilon in options.epsilons:
         for seed in options.seeds:
             if options.no_public:
-                domain = pmw.Domain.from_public(public, other=None, missing=None)
+                domain = pmw.Domain.from_public(public, bins=options.bins, other=None, missing=None)
                 made = release(private, None, epsilon, seed, domain=domain)
             else:
-                made = release(private, public, epsilon, seed)
+                domain = pmw.Domain.from_public(public, bins=options.bins)
+                made = release(private, public, epsilon, seed, domain=domain)
             for name, records in drawings(made, seed, None if options.no_public else public).items():
                 show(name, epsilon, seed, records, options)
 
@@ -177,29 +210,33 @@ def inconsistent(records: pandas.DataFrame) -> pandas.Series:
 
 
 def adult(options: argparse.Namespace) -> None:
-    frame = pandas.read_parquet(DATA / "adult/adult_raw.parquet").drop(columns=["fnlwgt", "education-num"])
     print(f"{'epsilon':>8} {'seed':>4} {'trained on':18} {'AUC':>7}")
     for seed in options.seeds:
-        rng = np.random.default_rng(seed)
-        train = frame[frame["split"] == "train"].drop(columns="split")
-        test = frame[frame["split"] == "test"].drop(columns="split")
-        chosen = rng.random(len(train)) < 0.1184  # 3,855 of 32,561
-        public, private = train[chosen], train[~chosen]
+        public, private, test = split_adult(seed)
         print(f"{'':>8} {seed:>4} {'real records':18} {auc(private, test, seed):7.4f}")
         print(f"{'':>8} {seed:>4} {'public records':18} {auc(public, test, seed):7.4f}", flush=True)
         for epsilon in options.epsilons:
-            if options.no_public:
-                domain = pmw.Domain.from_public(public)
-                made = release(private, None, epsilon, seed, domain=domain)
-            else:
-                made = release(private, public, epsilon, seed)
-            for name, records in drawings(made, seed, None if options.no_public else public).items():
+            domain = pmw.Domain.from_public(public, bins=options.bins)
+            made = release(private, None if options.no_public else public, epsilon, seed, domain=domain)
+            results = drawings(made, seed, None if options.no_public else public)
+            if options.no_public and options.dpmm:
+                results |= record_boards.peers(options.dpmm, private, domain, epsilon, seed)
+            for name, records in results.items():
                 print(f"{epsilon:>8} {seed:>4} {name:18} {auc(records, test, seed):7.4f}", flush=True)
             if options.target is not None:
                 aimed = {"domain": made.domain_, "target": options.target}
                 made = release(private, None if options.no_public else public, epsilon, seed, **aimed)
                 score = auc(made.sample(seed=seed), test, seed)
                 print(f"{epsilon:>8} {seed:>4} {'target ' + options.target:18} {score:7.4f}", flush=True)
+
+
+def split_adult(seed: int) -> tuple[pandas.DataFrame, pandas.DataFrame, pandas.DataFrame]:
+    """Public, private and test records: 3,855 of the 32,561 training records are public."""
+    frame = pandas.read_parquet(DATA / "adult/adult_raw.parquet").drop(columns=["fnlwgt", "education-num"])
+    train = frame[frame["split"] == "train"].drop(columns="split")
+    test = frame[frame["split"] == "test"].drop(columns="split")
+    chosen = np.random.default_rng(seed).random(len(train)) < 0.1184
+    return train[chosen], train[~chosen], test
 
 
 def auc(train: pandas.DataFrame, test: pandas.DataFrame, seed: int) -> float:
@@ -236,7 +273,11 @@ def survey(options: argparse.Namespace) -> None:
     for epsilon in options.epsilons:
         for seed in options.seeds:
             made = release(private, public, epsilon, seed)
-            for name, records in drawings(made, seed, public).items():
+            proposed = propose_rules(public, made.domain_)
+            accepted = json.loads(written(proposed))
+            held = release(private, public, epsilon, seed, domain=made.domain_, constraints=accepted)
+            ways = {**drawings(made, seed, public), "accepted rules": held.sample(seed=seed)}
+            for name, records in ways.items():
                 wrong = np.any([broken(records) for broken in rules.values()], axis=0)
                 print(f"{epsilon:>8} {seed:>4} {name:18} {100 * wrong.mean():20.2f} %", flush=True)
 

@@ -246,11 +246,11 @@ def _with_other_texts(
 ) -> tuple[Rows, tuple[str, ...]]:
     """For each public record the index of its text in the words, unless it is a label; and the longer words.
 
-    NO_ROW if the text is a label, NULL_TEXT if it is missing.
+    NO_ROW if the text is a label, NULL_TEXT if there is none. Words for missing values, such as ?, are texts.
     """
-    other = attribute.size - 1 - (attribute.missing is not None)
+    labels = attribute.size - (attribute.other is not None) - (attribute.missing is not None)
     places: Rows = np.full(len(public.codes), NO_ROW)
-    records = np.flatnonzero(public.codes == other)
+    records = np.flatnonzero((public.codes >= labels) & (public.codes < attribute.size))
     entries = public.values.take(pa.array(records)).cast(pa.string()).dictionary_encode()
     texts = {word: place for place, word in enumerate(words)}
     listed = [texts.setdefault(text, len(texts)) for text in entries.dictionary.to_pylist()]

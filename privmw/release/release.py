@@ -393,7 +393,8 @@ class Release(Immutable):
         if conditions is not None:
             weights[~meeting(self.support.table, conditions)] = 0
             if not weights.any():
-                raise ValueError(f"conditions ({shown(dict(conditions))}) must be met by a row with weight")
+                named = ", ".join(map(shown, conditions))
+                raise ValueError(f"conditions (on {named}) must be met by a row with weight")
         kernels.rescale(weights)
         masses, total = kernels.to_masses(weights)
         if method == "proportional":

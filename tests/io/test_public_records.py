@@ -172,3 +172,12 @@ def test_spread_values_are_whole_where_edges_are_and_zero_stays_zero():
     assert born.max() <= datetime.date(2000, 1, 1)
     assert len(set(born)) > 5_000
     assert pmw.Table.from_frame(frame, domain, private=False) == table
+
+
+def test_words_for_missing_values_come_back_as_the_public_records_have_them():
+    pandas = pytest.importorskip("pandas")
+    public = pandas.DataFrame({"job": ["a", "?", "b", "a"] * 5, "home": ["a", None, "b", "a"] * 5})
+    domain = pmw.Domain.from_public(public)
+    records = pmw.Table.from_frame(public, domain, private=False).to_frame(bins="draw", public=public, seed=0)
+    assert records["job"].tolist() == public["job"].tolist()
+    assert records["home"].isna().tolist() == public["home"].isna().tolist()

@@ -7,7 +7,9 @@ computes is heard; one that was stopped or cut off is silent. A rank that waits 
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 import socket
 import sys
 import threading
@@ -27,6 +29,7 @@ SILENT = 3.0  # without a heartbeat: the rank is called silent
 FIRST_NOTICE = 5.0  # of waiting for a silent rank until that is said; each further notice after twice as many
 FIRST_NOTICE_OF_SLOW = 30.0  # of waiting for one that computes
 GRACE = 2.0  # for the other ranks to name the silent ones too, and for a launcher to forward what they say
+GOODBYE = 10.0  # for the last heartbeats of all ranks
 RANKS_PER_INTERVAL = 64  # with more, heartbeats are as much rarer
 BEAT = 2  # tag
 LEAVING = -1  # the last beat of a rank
@@ -90,11 +93,18 @@ class Heartbeats:
             self._thread.join(GRACE)
         with self._lock:
             for rank in self._others:
-                self._world.Send(np.array([LEAVING]), rank, BEAT)
-        until = time.monotonic() + GRACE
+                self._requests[rank] = self._world.Isend(np.array([LEAVING]), rank, BEAT)
+        until = time.monotonic() + GOODBYE
         while len(self._left) < len(self._others) and time.monotonic() < until:
             self._exchange(send=False)
             time.sleep(1e-3)
+        if silent := [rank for rank in self._others if rank not in self._left]:
+            self._say(
+                f"{self._named(silent)} silent at the end of the run, and awaited for {self.wait:.0f} s"
+            )
+        if hasattr(signal, "alarm"):  # MPI ends together with all ranks, and would wait for ever for some
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(math.ceil(self.wait))
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval):

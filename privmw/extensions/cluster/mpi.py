@@ -40,7 +40,8 @@ EXITING, ERROR = 0, 1  # tags of the messages outside of collective calls
 class Mpi:
     """A Communicator over MPI, made by `mpi`.
 
-    collectives: the number of collective calls so far; bytes_reduced: of the arrays of all allreduce calls.
+    collectives: the number of collective calls so far; bytes_reduced: of the arrays of all allreduce calls;
+    bytes_sent: to other ranks in all others but broadcasts.
     """
 
     def __init__(self, library: Any) -> None:
@@ -53,7 +54,7 @@ class Mpi:
         self.size: int = self._world.Get_size()
         self.ended: dict[int, int] = {}  # rank that exits -> its number of collective calls
         self.collectives = 0
-        self.bytes_reduced = 0
+        self.bytes_reduced = self.bytes_sent = 0
         self._beats = Heartbeats(library) if self.size > 1 else None
 
     def allreduce(self, array: Int64s) -> None:
@@ -90,6 +91,7 @@ class Mpi:
         _check_plain(array)
         with self._collective():
             if self.rank != 0:
+                self.bytes_sent += array.nbytes
                 self._wait(self._world.Isend(np.array([array.size]), 0))
                 self._wait(self._world.Isend(np.ascontiguousarray(array).view(np.uint8), 0))
                 return None
@@ -111,6 +113,7 @@ class Mpi:
         if sent.shape != (self.size,) or sent.min() < 0 or sent.sum() != array.size:
             raise ValueError(f"counts must be one for each of the {self.size} ranks, {array.size} together")
         with self._collective():
+            self.bytes_sent += array.nbytes - int(sent[self.rank]) * array.itemsize
             received = np.empty(self.size, np.int64)
             self._wait(self._world.Ialltoall(sent, received))
             out = np.empty(int(received.sum()), array.dtype)
@@ -137,7 +140,9 @@ class Mpi:
             self._check_exits()
             self._check_alive(time.monotonic() - began)
             time.sleep(SLEEP_INTERVAL)
-        self._mpi.Request.Waitall(requests)
+        while not self._mpi.Request.Testall(requests):
+            self._check_alive(time.monotonic() - began)
+            time.sleep(SLEEP_INTERVAL)
         if self._beats is not None:
             self._beats.stop()
 

@@ -132,6 +132,9 @@ class Synthesizer:
         if public is not None:
             rows = self._table("public", public, domain, private=False)
             support = Support.from_table(rows, constraints, domain=domain)
+            if lost := rows.n - support.records:
+                broken = f"{lost:,} of {rows.n:,} records break a constraint, and are left out"
+                notes = (*notes, f"public: {broken}")
         drawn_from = None if isinstance(public, Records) else public
         lacking = (
             []
@@ -230,6 +233,8 @@ class Synthesizer:
         given = self.constraints
         if given is None or isinstance(given, Constraints):
             return given
+        right = isinstance(given, Mapping | str | os.PathLike)
+        expect("constraints", given, right, "Constraints, or the path or content of their file", quote=False)
         return Constraints(given, domain) if isinstance(given, Mapping) else Constraints.read(given, domain)
 
     def _workload(self, domain: Domain) -> Workload:

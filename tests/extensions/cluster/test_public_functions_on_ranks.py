@@ -1,6 +1,9 @@
 """Public functions that take private records: the same bits on every rank, or refused on every rank."""
 
+import warnings
+from contextlib import contextmanager, nullcontext
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from privmw import strategies
 from privmw.accounting import Neighbors
 from privmw.curator import Curator
 from privmw.extensions.cluster import ShardedRecords, ShardedSupport
+from privmw.extensions.engines import Counts
 from privmw.extensions.unbiased.one_shot import OneShot
 from privmw.ranks import ALONE, RankError
 
@@ -57,6 +61,31 @@ def recommended(private, support, **options):
     return release.answers().tobytes(), release.ledger
 
 
+def from_several(private, support, **options):
+    """Rows of two public tables, which the ranks share like those of one."""
+    halves = np.array_split(PUBLIC.codes(), 2)
+    tables = [pmw.Table.from_codes(half, DOMAIN, private=False) for half in halves]
+    rows = pmw.Support.from_tables(tables)
+    if support.comm.size > 1:
+        rows = ShardedSupport.of(rows, support.comm)
+    return recommended(private, rows, **options)
+
+
+def without_public(private, support, **options):
+    """On ranks of sharded records there is no support that could say which ranks there are."""
+    return recommended(private, None, **options)
+
+
+def without_rows(algorithm):
+    """It weighs rows of its own."""
+
+    def call(private, support, **options):
+        release = algorithm.release(private, None, WORKLOAD, **SEEDED, **options)
+        return release.answers().tobytes(), release.ledger
+
+    return call
+
+
 SAME = {
     "MWPub": configuration(pmw.MWPub(rounds=2)),
     "MWEMPub": configuration(pmw.MWEMPub(rounds=2)),
@@ -72,8 +101,10 @@ SAME = {
     "choose_public": chosen,
 }
 REFUSED = {
+    "release_auto, several public tables": from_several,
+    "release_auto, no public table": without_public,
     "GEM": configuration(pmw.GEM(rounds=2)),
-    "RAP": configuration(pmw.RAP(rounds=2)),
+    "RAP": without_rows(pmw.RAP(rounds=2)),
     "DualQuery": configuration(pmw.DualQuery(rounds=2)),
     "FEM": configuration(pmw.FEM(rounds=2)),
 }
@@ -105,7 +136,46 @@ def test_every_rank_has_the_bits_of_one_process(name, size):
 def test_what_does_not_run_on_ranks_is_refused_on_every_rank(name, size):
     for error in on_ranks(size, REFUSED[name], errors=True):
         assert isinstance(error, ValueError), error
-        assert "rank" in str(error)
+        assert "rank" in str(error) or "of one table to be sharded" in str(error)
+
+
+def outcome(name, call, ways, private):
+    """What comes of a call in another way: the bits of one process, or an error."""
+    try:
+        with ways, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # counts were not compared with public rows
+            return "same bits" if call(private, SUPPORT) == one_process(name) else "OTHER BITS"
+    except (TypeError, ValueError):
+        return "refused"
+
+
+@cache
+def one_process(name):
+    return {**SAME, **REFUSED}[name](PRIVATE, SUPPORT)
+
+
+@contextmanager
+def threads(count):
+    before = pmw.kernels.threads()
+    pmw.kernels.set_threads(count)
+    try:
+        yield
+    finally:
+        pmw.kernels.set_threads(before)
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "cluster.md"
+
+
+@pytest.mark.parametrize("name", [*SAME, *REFUSED])
+def test_the_table_of_algorithms_and_ways_says_what_they_do(name):
+    """Ranks: the tests above. Counts of Spark, Dask and databases are all `Counts`."""
+    call = SAME.get(name) or REFUSED[name]
+    in_threads = outcome(name, call, threads(2), PRIVATE)
+    counted = outcome(name, call, nullcontext(), Counts.from_records(PRIVATE, WORKLOAD))
+    ranks = "same bits" if name in SAME else "refused"
+    line = f"| {name} | yes | {in_threads} | {ranks} | {counted} |"
+    assert line in DOCS.read_text(encoding="utf-8").splitlines()
 
 
 ONE_RUN = {  # limits that two runs exceed

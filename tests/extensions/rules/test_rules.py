@@ -108,6 +108,8 @@ def test_public_records_that_contradict_accepted_rules_are_refused_before_anythi
         pmw.Synthesizer(domain=DOMAIN, constraints={"order": [{"attributes": ["wage", "incom"]}]}).fit(
             people(100, 4), public=PUBLIC
         )
+    with pytest.raises(TypeError, match=r"constraints \(int\) must be Constraints, or the path or content"):
+        pmw.Synthesizer(domain=DOMAIN, constraints=5).fit(people(100, 4), public=PUBLIC)
     assert not hasattr(synthesizer, "release_")
 
 
