@@ -98,13 +98,16 @@ class Hosts:
             text=True,
         )
 
-    def delay(self, seconds: float) -> None:
-        """Delay all that a host sends by so many seconds; 0 takes this back."""
+    def delay(self, seconds: float) -> bool:
+        """Delay all that a host sends by so many seconds; 0 ends that. False if the kernel has no netem."""
         for number in range(1, self.count + 1):
             host = f"{self._prefix}{number}"
             how = ["add", "dev", "eth0", "root", "netem", "delay", f"{seconds * 1e3:.3f}ms"]
             words = how if seconds else ["del", "dev", "eth0", "root"]
-            subprocess.run(["tc", "-n", host, "qdisc", *words], check=bool(seconds), capture_output=True)
+            done = subprocess.run(["tc", "-n", host, "qdisc", *words], check=False, capture_output=True)
+            if seconds and done.returncode != 0:
+                return False
+        return True
 
     def cut(self, number: int) -> None:
         """Cut a host (from 1) off from the others."""

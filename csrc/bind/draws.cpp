@@ -22,14 +22,19 @@ std::string describe(py::handle value) {
     return py::str(value).cast<std::string>();
 }
 
+// Of the wrong kind, so perhaps private records: only scalars are quoted.
+[[noreturn]] void refuse_kind(const char* name, py::handle value) {
+    const auto shown = py::module_::import("privmw.secrecy").attr("shown")(value).cast<std::string>();
+    throw py::type_error(std::string(name) + " (" + shown + ") must be an integer");
+}
+
 [[noreturn]] void refuse(const char* name, const std::string& value, const char* requirement) {
     throw py::value_error(std::string(name) + " (" + value + ") must " + requirement);
 }
 
 // A Python integer of up to 4096 bits; at least one if `positive`.
 Natural natural(const char* name, py::handle value, bool positive) {
-    if (PyBool_Check(value.ptr()) || !PyIndex_Check(value.ptr()))
-        throw py::type_error(std::string(name) + " (" + describe(value) + ") must be an integer");
+    if (PyBool_Check(value.ptr()) || !PyIndex_Check(value.ptr())) refuse_kind(name, value);
     const auto integer = py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
     if (!integer) throw py::error_already_set();
     if (integer < py::int_(positive ? 1 : 0))
@@ -49,8 +54,7 @@ std::string ratio(py::handle numerator, py::handle denominator) {
 
 std::int64_t integer(const char* name, py::handle value, std::int64_t least, std::int64_t most,
                      const char* requirement) {
-    if (PyBool_Check(value.ptr()) || !PyIndex_Check(value.ptr()))
-        throw py::type_error(std::string(name) + " (" + describe(value) + ") must be an integer");
+    if (PyBool_Check(value.ptr()) || !PyIndex_Check(value.ptr())) refuse_kind(name, value);
     const auto given = py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
     if (!given) throw py::error_already_set();
     if (given < py::int_(least) || given > py::int_(most)) refuse(name, describe(value), requirement);

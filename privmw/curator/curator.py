@@ -25,6 +25,7 @@ from privmw.accounting import Budget, Ledger, Neighbors, ResidualGaussian
 from privmw.accounting.events import Event
 from privmw.accounting.noise import noise_for, of_unit
 from privmw.accounting.rounding import Real, float_up, positive_integer
+from privmw.data.queries import QueryGroup
 from privmw.data.records import Records, check_is_private
 from privmw.data.workload import Workload
 from privmw.mechanisms import Noise, ResidualNoise, Selection, Threshold, scores
@@ -289,6 +290,41 @@ class Curator:
         with self.__charged(noise.event) as counts, erasing() as erased:
             held = self.__total if total else counts
             return noise.add(erased(held[cells]), self.__stream)
+
+    @sealed
+    def measure_queries(
+        self, group: QueryGroup, *, rho: Real | None = None, epsilon: Real | None = None
+    ) -> Int64s:
+        """Measure linear queries on one marginal, with discrete Gaussian (rho) or discrete Laplace noise.
+
+        Requires: a group of queries on this domain, whose marginal is in the workload.
+        Ensures: noisy integers in the group's order, all with the event's one scale.
+        Privacy: rho or epsilon is what the call costs. A record adds its cell's column of the product of the
+            group's matrices, so a replaced record moves the answers by the distance of two columns, an added
+            one by one column: at most the group's L1 or L2. A unit of at most m records is m such moves:
+            L1 <= m l1, L2^2 <= m^2 l2^2.
+        Numerics: integers throughout, and none overflows: entries are at most 2^20, a public n is below 2^32,
+            and where n is private, counts are clamped, which moves a cell by no more than its record does.
+        Checked by:
+            tests/data/test_queries.py::test_sensitivities_are_those_of_all_pairs_of_records,
+            tests/curator/test_queries.py::test_answers_of_neighbours_differ_by_the_sensitivity,
+            tests/mechanisms/test_audit.py::test_what_the_audit_finds_is_within_the_claim
+        """
+        expect("group", group, QueryGroup, "a QueryGroup")
+        if group.domain != self._workload.domain:
+            raise ValueError(f"group ({group}) must be on the domain of the workload")
+        j = self._workload.index(group.names)
+        first, end = self._workload.offsets[j : j + 2].tolist()
+        family, share = noise_for(rho=rho, epsilon=epsilon)
+        moved = group.moved(family.order, replace=self._ledger.neighbors is Neighbors.REPLACE_ONE)
+        sensitivity = family.sensitivity(moved, self._at_most)
+        noise = Noise.prepare(family, size=group.size, sensitivity=sensitivity, share=share)
+        with self.__charged(noise.event) as counts, erasing() as erased:
+            cells = counts[first:end]
+            if self._ledger.neighbors is Neighbors.ADD_REMOVE_ONE:
+                cells = erased(np.minimum(cells, group.largest_count))
+            answers: Int64s = group.apply(cells, erased)
+            return noise.add(answers.reshape(-1), self.__stream)
 
     @sealed
     def measure_thresholded(self, marginal: int, *, epsilon: Real, delta: Real) -> Int64s:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from privmw.accounting import Budget, Ledger, ResidualGaussian
 from privmw.curator.curator import Curator
+from privmw.data.queries import QueryGroup
 from privmw.data.records import Records
 from privmw.data.workload import Workload
 from privmw.random import Rng, privacy_stream
@@ -50,6 +51,10 @@ class CuratorOnRanks:
     def measure(self, **options: Any) -> npt.NDArray[np.int64]:
         """The noisy counts that `Curator.measure` returns on rank 0."""
         return self._call(lambda curator: curator.measure(**options))
+
+    def measure_queries(self, group: QueryGroup, **options: Any) -> npt.NDArray[np.int64]:
+        """The noisy answers that `Curator.measure_queries` returns on rank 0."""
+        return self._call(lambda curator: curator.measure_queries(group, **options))
 
     def measure_thresholded(self, marginal: int, **options: Any) -> npt.NDArray[np.int64]:
         """The noisy counts that `Curator.measure_thresholded` returns on rank 0."""

@@ -7,6 +7,7 @@ quote values.
 from __future__ import annotations
 
 import datetime
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,23 +133,40 @@ def _kind(taken: Any) -> FrameKind:
 def arrow_chunks(taken: Any, name: str) -> list[Any]:
     """One column of a narwhals frame as Arrow arrays."""
     pa = need("pyarrow", "take frames", "io")
-    column = _quietly(lambda: taken.get_column(name).to_arrow())
-    if column is None:
-        raise TypeError(f"column {shown(name)} must hold values of one kind")
-    if pa.types.is_temporal(getattr(column.type, "value_type", column.type)):
-        # A column (or its categories) of Python objects in pandas: the first value decides the time zone of
-        # all.
-        series = taken.get_column(name).to_native()
-        objects = getattr(getattr(series, "dtype", None), "categories", series)
-        if str(getattr(objects, "dtype", "")).lower() == "object" and any(map(_has_zone, objects)):
+    series = _quietly(lambda: taken.get_column(name).to_native())
+    objects = getattr(getattr(series, "dtype", None), "categories", series)
+    if str(getattr(objects, "dtype", "")).lower() == "object":  # Arrow would choose a type for all values
+        kinds = _quietly(lambda: set(map(_kind_of_object, objects)) - {""})
+        if "time with a zone" in (kinds or ()):
             raise TypeError(
                 f"column {shown(name)} must be one of dates or times, not of objects with time zones"
             )
+        if kinds is None or len(kinds) > 1:
+            raise TypeError(f"column {shown(name)} must hold values of one kind")
+    column = _quietly(lambda: taken.get_column(name).to_arrow())
+    if column is None:
+        raise TypeError(f"column {shown(name)} must hold values of one kind")
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def _has_zone(value: Any) -> bool:
-    return isinstance(value, datetime.datetime) and value.tzinfo is not None
+def _kind_of_object(value: Any) -> str:
+    """The kind of a Python object in a frame; "" for a missing value.
+
+    A column must hold one kind: Arrow makes numbers into times, or durations into numbers, beside others.
+    """
+    if isinstance(value, str):
+        return "text"
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(value, datetime.date):
+        return "time with a zone" if getattr(value, "tzinfo", None) is not None else "date"
+    if isinstance(value, bool | np.bool_ | datetime.time | np.datetime64):
+        return type(value).__name__
+    if isinstance(value, datetime.timedelta | np.timedelta64):
+        return "duration"
+    if isinstance(value, numbers.Number):
+        return "number" if value == value else ""
+    return type(value).__name__
 
 
 def _quietly(make: Callable[[], Any]) -> Any:

@@ -141,13 +141,10 @@ def test_values_of_bins_are_drawn_from_all_public_files(here, capsys):
             "public file (public.parquet) must not be given with --method rap: it makes its rows itself",
         ),
         ({"public": ["second.parquet", "private.parquet"]}, "private.parquet holds records of"),
-        ({"public": "less.parquet", "bins": "draw"}, "age"),
     ],
 )
 def test_bad_public_files_are_refused_before_anything_is_spent(options, said, here, capsys):
-    public = parquet.read_table("public.parquet")
     parquet.write_table(pa.table({"colour": ["red", "blue"]}), "foreign.parquet")
-    parquet.write_table(public.select(["sex"]), "less.parquet")
     assert said in refused(release_line(**options), here, capsys)
 
 

@@ -89,6 +89,7 @@ def test_only_the_curator_uses_mechanisms():
         "cli/release.py",  # compares the files of the command line: privmw.curator.overlap
         "algorithms/mechanism.py",
         "algorithms/loop.py",
+        "extensions/queries/__init__.py",
         "extensions/unbiased/measure.py",
         "extensions/unbiased/one_shot.py",
         "algorithms/choose_public.py",
@@ -103,6 +104,7 @@ def test_only_what_releases_opens_the_curator_and_only_an_algorithm_runs_the_loo
     assert importers("privmw.curator.on_ranks.open_curator") == {
         "algorithms/mechanism.py",
         "algorithms/choose_public.py",
+        "extensions/queries/__init__.py",
         "extensions/unbiased/measure.py",
         "extensions/unbiased/one_shot.py",
     }
@@ -143,11 +145,19 @@ def test_the_privacy_stream_is_opened_behind_the_door_only():
     [
         (
             "curator/curator.py",
-            {"accounting", "mechanisms", "random", "data.records", "data.workload", "secrecy"},
+            {
+                "accounting",
+                "mechanisms",
+                "random",
+                "data.queries",
+                "data.records",
+                "data.workload",
+                "secrecy",
+            },
         ),
         (
             "curator/on_ranks.py",
-            {"accounting", "ranks", "curator", "random", "data.records", "data.workload"},
+            {"accounting", "ranks", "curator", "random", "data.queries", "data.records", "data.workload"},
         ),
         ("mechanisms/", {"accounting", "kernels", "mechanisms", "random", "secrecy"}),
     ],

@@ -347,6 +347,7 @@ BAD = [
     ("discrete_gaussian", (math.inf, 1, 3), TypeError, r"sigma2_numerator \(inf\) must be an integer"),
     ("discrete_gaussian", (2**81, 1, 3), ValueError, r"must be at most 2\^80"),
     ("discrete_gaussian", (1, 1, 2.0), TypeError, r"size \(2.0\) must be an integer"),
+    ("discrete_gaussian", ([1], 1, 3), TypeError, r"sigma2_numerator \(list\) must be an integer"),
 ]
 
 

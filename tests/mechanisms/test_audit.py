@@ -18,6 +18,7 @@ from marks.slow import slow_among
 from privmw import Budget, Domain, Support, Table, Workload, kernels, mechanisms
 from privmw.accounting import Composition, Neighbors, ResidualGaussian
 from privmw.curator import Curator
+from privmw.data import queries
 from privmw.extensions.baselines.bag import BestResponses
 from privmw.extensions.baselines.oracle import make_oracle
 from privmw.mechanisms import Selection, scores
@@ -193,6 +194,21 @@ def curator_measurement(side, tables=TABLES, neighbors=Neighbors.REPLACE_ONE, **
         return column(lead // tables[side].at_most), door.ledger.events[:1]
 
 
+# One record, of value 0 here and 3 there: three prefixes lose it, and the sum grows by 3.
+VALUES = Domain({"v": 4})
+ONE_VALUE = [Table.from_codes([[value]], VALUES, private=True) for value in (0, 3)]
+ASKED = {"prefixes": queries.prefix("v"), "sum": queries.sums("v", lower=0, upper=3, count=False)}
+
+
+def curator_queries(side, kind, group=queries.QueryGroup, **options):
+    with Curator(ONE_VALUE[side], Workload(VALUES, [("v",)]), PLENTY, rng=31 + side) as door:
+        noisy = np.array(
+            [door.measure_queries(group(VALUES, ASKED[kind]), **options) for _ in range(DOOR_RUNS)]
+        )
+        seen = (noisy[:, :3] >= 1).sum(axis=1) if kind == "prefixes" else np.clip(noisy, -15, 15)
+        return column(seen), door.ledger.events[:1]
+
+
 def curator_residuals(side, tables=TABLES, sigma=2.0, **options):
     """Noisy contrasts of two attributes and of their interaction."""
     event = ResidualGaussian(BITS.sizes, ((2,), (5,), (2, 5)), (sigma,) * 3, **options)
@@ -301,6 +317,9 @@ HONEST = {
         1e-2,
         0.3,
     ),
+    "curator: prefixes": (lambda side: curator_queries(side, "prefixes", rho=0.5), 1e-2, 0.2),
+    "curator: prefixes, Laplace": (lambda side: curator_queries(side, "prefixes", epsilon=2), 0, 0.2),
+    "curator: a sum": (lambda side: curator_queries(side, "sum", epsilon=1), 0, 0.2),
     "curator: residuals": (curator_residuals, 1e-2, 0.2),
     "unit: residuals": (lambda side: curator_residuals(side, CAPPED, 8.0, at_most=4), 1e-2, 0.2),
     "curator: no record or one, a marginal": (lambda side: none_or_one(side, marginal=0, epsilon=1), 0, 0.1),
@@ -341,6 +360,8 @@ HONEST = {
     "unit: release, two rounds": (lambda side: releases(side, 2.0, 0.5, unit=True), 1e-2, 0.1),
 }
 SLOW = [
+    "curator: prefixes",
+    "curator: prefixes, Laplace",
     "DualQuery, two rounds",
     "permute-and-flip, top 2",
     "release, two rounds",
@@ -479,6 +500,10 @@ def one_record_of_the_bag(side):
         return curator_draw(side)
 
 
+def half_of_a_group(side, kind):
+    return curator_queries(side, kind, planted_bugs.GroupOfHalfTheSensitivity, epsilon=1)
+
+
 PLANTED = {
     "a growing epsilon charged as a constant one": (charged_as_in_the_first_round, 0),
     "a bag's draws with the sensitivity of one record of it": (one_record_of_the_bag, 0),
@@ -494,6 +519,8 @@ PLANTED = {
     "sensitivity off by two, public tables": (one_cell_of_each_marginal, 0),
     "selection not charged": (selection_not_charged, 1e-2),
     "coin reused among candidates": (one_coin, 0),
+    "half the sensitivity, prefixes": (lambda side: half_of_a_group(side, "prefixes"), 0),
+    "half the sensitivity, a sum": (lambda side: half_of_a_group(side, "sum"), 0),
     "noise reused among cells": (one_noise, 0),
     "n taken from the public table": (public_n, 0),
     "unit: cap not applied": (cap_not_applied, 0),
@@ -508,6 +535,7 @@ PLANTED = {
     "unit: scores as of one record": (selected_for_one_record, 0),
 }
 SLOW_PLANTED = [
+    "half the sensitivity, prefixes",
     "selection not charged",
     "unit: rho not divided by the square of its records",
     "unit: scores as of one record",

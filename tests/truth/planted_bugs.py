@@ -14,6 +14,7 @@ from privmw.accounting import (
     PermuteAndFlip,
     sigma_for_rho,
 )
+from privmw.data.queries import QueryGroup
 from privmw.data.row_hash import mixed
 from privmw.kernels import draws
 from privmw.mechanisms import Selection, Threshold
@@ -74,6 +75,13 @@ def interaction_without_its_lattice_term(table, *, sigma, rng, runs):
     signs = np.array([(-1) ** sum(cell) for cell in np.ndindex(*table.shape)])
     contrasts = (table.ravel() + noise.reshape(runs, table.size)) @ signs
     return contrasts, DiscreteGaussian(sigma, Fraction(4, table.size))
+
+
+class GroupOfHalfTheSensitivity(QueryGroup):
+    """The sum over the columns of two records is taken for twice what one of them moves."""
+
+    def moved(self, order, *, replace):
+        return max(super().moved(order, replace=replace) // 2, 1)
 
 
 def selection_of_half_the_sensitivity(kind, scores, *, sensitivity, epsilon, rng):
