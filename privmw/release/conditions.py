@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
     [False, True, True]
     >>> meeting(rows, {"sex": "X"})
     Traceback (most recent call last):
-    ValueError: conditions: attribute 'sex': value ('X') must be one of its 2 labels: 'F', 'M'
+    ValueError: conditions: value of 'sex' must be one of its 2 labels, a list of these, or a range
     """
     expect("conditions", conditions, Mapping, 'an object such as {"sex": "F"}')
     mask = np.ones(rows.n, bool)
@@ -30,9 +31,11 @@ def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
         if name not in rows.domain:
             names = ", ".join(map(shown, rows.domain.names[:5]))
             raise ValueError(f"conditions ({shown(name)}) must name an attribute of the domain: {names}, ...")
-        try:
-            condition = condition_on(rows.domain[name], value)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"conditions: {error}") from None
+        attribute, condition = rows.domain[name], None
+        with suppress(TypeError, ValueError):  # its message quotes the value, which may come from a record
+            condition = condition_on(attribute, value)
+        if condition is None:
+            what = f"{attribute.rule}, a list of these, or a range{' of whole bins' * bool(attribute.edges)}"
+            raise ValueError(f"conditions: value of {shown(name)} must be {what}")
         mask &= condition.codes[rows.column(name)]
     return mask

@@ -33,7 +33,7 @@ def test_every_record_meets_the_conditions():
     [
         ({"sex": "F", "state": "NM"}, "must be met by a row with weight"),
         ({"state": "NY"}, "must be met by a row with weight"),
-        ({"sex": "X"}, "conditions: attribute 'sex': value \\('X'\\) must be one of its 2 labels"),
+        ({"sex": "X"}, "conditions: value of 'sex' must be one of its 2 labels, a list of these"),
         ({"sexes": "F"}, "conditions \\('sexes'\\) must name an attribute of the domain"),
         ({"sex": []}, "conditions: "),
         ("sex", "conditions \\('sex'\\) must be an object"),

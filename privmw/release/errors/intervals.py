@@ -104,9 +104,11 @@ class Refits:
             response = Response(release, release.measured)
             errors = expected_errors_of(release, response.measured, PROBES, seed)
             self.reason, self.response = errors.reason, response
-            # Public and private rows differ at least as two random samples of one population do.
-            samples = 1 / release.support.records + 1 / release.n
-            self.scale = max(errors.scale, response.prior_weight * samples)
+            self.scale = errors.scale
+            if release.support.whole_size < release.support.domain.size:  # else the rows are no sample
+                # Public and private rows differ at least as two random samples of one population do.
+                samples = 1 / release.support.records + 1 / release.n
+                self.scale = max(errors.scale, response.prior_weight * samples)
         self._keeps = seed is not None and count * release.support.size <= CACHED_VALUES
 
     def draws(self) -> Iterable[tuple[Float64s, Float64s]]:
