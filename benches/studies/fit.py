@@ -3,11 +3,17 @@
     python benches/study.py fit errors                         # the set without men, five epsilons, one seed
     python benches/study.py fit errors --seeds 5 --only "ADULT, unbiased"
     python benches/study.py fit values                         # processor seconds with up to 60,000 values
+    python benches/study.py fit rows --sizes 100000 250000     # seconds and memory by distinct rows, eps 1
+    python benches/study.py fit slack --sizes 100000           # PEP as published and as run, noisy answers
 
 `errors`: for each set of `growth` and each epsilon the largest error, the mean L1 error of a marginal, how
 many releases agree with what they measured, and processor seconds of one thread; means and standard errors
 over the seeds. RISES marks an error above that of the epsilon before by more than two standard errors of the
 difference. `values`: one attribute of many values that is measured in its one-way marginal only.
+
+`rows`: survey records, and beyond the real ones records with a block of attributes swapped among similar
+ones; 378,817 private records and 1,024 marginals of order 3 (all 47,905 with --all); each size in a process
+of its own. `slack`: PEP with l1 slack on the same records.
 
 Needs PRIVMW_DATA, except `values`. Errors look at private records, so nothing here is private. `--smoke` runs
 the smallest sizes.
@@ -18,11 +24,13 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import resource
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+import pairs
 import real_data
 from studies import growth
 
@@ -99,7 +107,105 @@ def _with_values(size: int, records: int) -> tuple[pmw.Table, pmw.Support, pmw.W
     return private, pmw.Support.from_table(public), pmw.Workload(domain, marginals)
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {"errors": errors, "values": values}
+def swapped(rows: int, seed: int) -> pmw.Table:
+    """Survey records; beyond the real ones, each with a block of attributes of a similar record.
+
+    Similar: of the same decade of age and sex, or next to those.
+    """
+    real = real_data.acs("acs67", [file for file in real_data.acs_files() if file != pairs.HI_18])
+    rng, codes = np.random.default_rng(seed), real.codes()
+    names = real.domain.names
+    order = np.lexsort([rng.random(real.n), *(codes[:, names.index(name)] for name in ("SEX", "AGEP10"))])
+    sorted_codes = codes[order]
+    made = [codes[rng.permutation(real.n)]]
+    while sum(map(len, made)) < rows:
+        places = rng.integers(0, real.n, min(1 << 16, rows))
+        others = (places + rng.integers(1, 50, len(places))) % real.n
+        firsts, attributes = rng.integers(0, len(names), len(places)), np.arange(len(names))
+        in_block = (attributes - firsts[:, None]) % len(names) < len(names) // 3
+        made.append(np.where(in_block, sorted_codes[others], sorted_codes[places]))
+    return pmw.Table.from_codes(np.concatenate(made)[:rows], real.domain, private=False)
+
+
+def survey(rows: int, *, every_marginal: bool = False) -> growth.Case:
+    """About `rows` distinct public rows, 378,817 private records, 1,024 marginals or all of order 3."""
+    public = pmw.Support.from_table(swapped(rows, seed=0))
+    private = pairs.as_private(swapped(378_817, seed=1).take(np.arange(378_817)))
+    everything = pmw.Workload.all(private.domain, k=3)
+    return growth.Case(private, public, everything if every_marginal else pairs.acs_workload(private.domain))
+
+
+def _in_a_process(job: Callable[..., list[str]], *arguments: object) -> list[str]:
+    with ProcessPoolExecutor(max_workers=1) as pool:
+        return pool.submit(job, *arguments).result()
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def _released(size: int, epsilon: float, threads: int, every_marginal: bool) -> list[str]:
+    pmw.kernels.set_threads(threads)
+    asked = survey(size, every_marginal=every_marginal)
+    before, began, processor = _peak(), time.perf_counter(), time.process_time()
+    release = pmw.release_auto(
+        asked.private, asked.support, asked.workload, epsilon=epsilon, rng=0, public_is_public=True
+    )
+    seconds, processor = time.perf_counter() - began, time.process_time() - processor
+    error = np.abs(release.answers() - asked.private.counts(asked.workload) / asked.private.n).max()
+    assert asked.support is not None
+    sizes = f"| {asked.support.size:,} | {epsilon:g} | {threads} | {processor:.1f} | {seconds:.1f} "
+    weight = release.history[-1].details["prior_weight"]
+    return [f"{sizes}| {_peak():.2f} ({before:.2f}) | {error:.4f} | {weight:.0f} |"]
+
+
+def rows(given: argparse.Namespace) -> Iterator[str]:
+    """Seconds and peak memory of `release_auto` by the number of distinct rows, in Markdown."""
+    yield "| rows | epsilon | threads | processor s | s | peak GB (before) | largest error | prior weight |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for size in [20_000] if given.smoke else given.sizes:
+        for epsilon in given.epsilons if given.epsilons != list(EPSILONS) else [1.0]:
+            yield from _in_a_process(_released, size, epsilon, given.threads, given.all)
+
+
+def _with_slack(size: int, rounds: int) -> list[str]:
+    pmw.kernels.set_threads(1)
+    asked = survey(size)
+    assert asked.support is not None
+    lines = []
+    for name, algorithm in (
+        ("as_run", pmw.PEP.as_run(rounds=rounds)),
+        ("as_published", pmw.PEP.as_published(rounds=rounds)),
+    ):
+        began = time.process_time()
+        release = algorithm.release(
+            asked.private, asked.support, asked.workload, epsilon=1.0, rng=0, public_is_public=True
+        )
+        seconds = time.process_time() - began
+        error = np.abs(release.answers() - asked.private.counts(asked.workload) / asked.private.n).max()
+        steps = sum(r.details["steps"] for r in release.history)
+        lines.append(
+            f"| {asked.support.size:,} | {name} | {rounds} | {seconds:.2f} | {steps:.0f} | {error:.5f} | "
+            f"{max(r.details['gap'] for r in release.history):.1e} |"
+        )
+    return lines
+
+
+def slack(given: argparse.Namespace) -> Iterator[str]:
+    """Processor seconds of PEP with l1 slack, in Markdown; steps of all rounds, and the largest gap."""
+    yield "| rows | | T | seconds | steps | largest error | gap |"
+    yield "|---|---|---|---|---|---|---|"
+    for size in [20_000] if given.smoke else given.sizes:
+        for rounds in [3] if given.smoke else [20, 50]:
+            yield from _in_a_process(_with_slack, size, rounds)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
+    "errors": errors,
+    "values": values,
+    "rows": rows,
+    "slack": slack,
+}
 
 
 def main() -> None:
@@ -109,6 +215,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
     parser.add_argument("--only", default=LIKE_SET, help="sets whose names start so")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 250_000])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--all", action="store_true", help="all marginals of order 3")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--smoke", action="store_true")
     given = parser.parse_args()

@@ -26,6 +26,9 @@ from privmw.ranks import ALONE, Communicator
 
 MOST_EFFECT_BYTES = 2**28  # of the lists of rows' effects, if the caller does not say
 MARGINALS_PER_EFFECT = 2  # with fewer marginals per listed effect, the marginals' plan is faster
+# Lists of a few of many rows lie on as many pages of memory: from this number of rows on, lists of at most
+# half of them are made anew, side by side (14,044 of 224,711 rows: 21 ms; a product 8.7 -> 1.9 ms).
+ROWS_APART = 50_000
 
 
 class Marginals:
@@ -137,6 +140,7 @@ class MarginalCells:
         check_integer("most_bytes", most_bytes, 0)
         self.places, self.rows = places, np.arange(marginals.columns.rows, dtype=np.uint32)
         self.columns, self._first_cells = marginals.columns, marginals._first_cells
+        self._marginals, self._most_bytes = marginals, most_bytes
         self._find_first()
         effects = self.columns.rows * (len(marginals._starts) - 1) // MARGINALS_PER_EFFECT + marginals.cells
         self._core = choice.kernels.MarginalCells(marginals._core, places, min(most_bytes, 4 * effects))
@@ -162,6 +166,10 @@ class MarginalCells:
     def over(self, rows: UInt32s) -> MarginalCells:
         """The same cells over some of all rows, ascending."""
         check_within("rows", check_array("rows", rows, np.uint32), self.columns.rows)
+        if self.columns.rows >= ROWS_APART and 2 * len(rows) <= self.columns.rows:
+            columns = Columns([codes[rows] for codes in self.columns.columns], self.columns.sizes)
+            marginals = Marginals(columns, self._marginals._attributes, self._marginals._starts)
+            return marginals.among(self.places, most_bytes=self._most_bytes)
         some = copy.copy(self)
         some.rows = rows
         return some

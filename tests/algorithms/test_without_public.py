@@ -146,12 +146,12 @@ class Watched(Checkpoint):
         if Watched.seen == Watched.until:
             raise EndedError
 
-    def keep(self, released, ledger):
-        super().keep(released, ledger)
+    def store_round(self, released, ledger):
+        super().store_round(released, ledger)
         self._count()
 
-    def learnt(self, history, model):
-        super().learnt(history, model)
+    def store_state(self, history, model):
+        super().store_state(history, model)
         self._count()
 
 

@@ -18,7 +18,7 @@ from kernels.cases import (
     uniform,
 )
 from privmw import kernels
-from privmw.kernels import choice
+from privmw.kernels import choice, marginals
 from privmw.ranks import ALONE
 
 
@@ -108,6 +108,27 @@ def test_every_backend_and_two_ranks_spread_alike():
         assert np.array_equal(other, found[0])
     with pytest.raises(ValueError, match="prices must be finite, none negative"):
         cells.gram_product(-prices)
+
+
+def test_lists_of_a_few_rows_made_anew_answer_alike(backend, monkeypatch):
+    table = case("mixed orders, skewed")
+    rng = np.random.default_rng(1)
+    rows = np.flatnonzero(rng.random(table.rows) < 0.3).astype(np.uint32)
+    masses = masses_of(table.rows, 1)[1][rows] >> 2
+    with door_of(backend):
+        columns = kernels.Columns(table.columns, table.sizes)
+        cells = kernels.Marginals(columns, *table.workload()).among(np.arange(len(table.truth(masses, rows))))
+        cells.keep(np.flatnonzero(rng.random(cells.count) < 0.7))
+        values = rng.random(cells.count)
+        among_all = cells.over(rows)
+        monkeypatch.setattr(marginals, "ROWS_APART", 2)
+        apart = cells.over(rows)
+        assert (among_all.columns.rows, apart.columns.rows) == (table.rows, len(rows))
+        assert np.array_equal(apart.sums(masses), among_all.sums(masses))
+        assert np.array_equal(apart.potentials(values), among_all.potentials(values))
+        spread = [some.gram_product(values).spread(masses, -40) for some in (apart, among_all)]
+        assert np.array_equal(*spread)
+        assert cells.over(np.arange(table.rows - 1, dtype=np.uint32)).columns is columns
 
 
 class Two(type(ALONE)):

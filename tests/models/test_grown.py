@@ -23,7 +23,7 @@ from models.grown_cases import (
 )
 from privmw.extensions.population import draw_population
 from privmw.models import query_matrix
-from privmw.models.growth import path, start
+from privmw.models.growth import particles, path, start
 from privmw.release.file import check_release
 
 TRUTH = pmw.Support.from_table(table(CODES)).answers(WORKLOAD)
@@ -93,9 +93,14 @@ def test_particles_find_a_large_part_that_no_public_row_has_at_every_budget():
     assert 0.006 > errors[0] > errors[1] > errors[2]
 
 
-def test_a_first_weight_that_leaves_few_effective_particles_is_caught(monkeypatch):
-    """The particles are lost at the first step: .0612."""
+def test_a_first_weight_that_leaves_few_effective_particles_is_followed_in_parts(monkeypatch):
+    """In one move all particles but a few are lost at the first weight, and the error is .0612."""
     monkeypatch.setattr(path, "PATH", replace(path.PATH, effective=0.0))
+    [(error, agrees)] = largest_errors([0.1])
+    assert error < 0.003
+    assert agrees
+    whole = replace(particles.PARTICLE_SETTINGS, least_effective=0.0)
+    monkeypatch.setattr(particles, "PARTICLE_SETTINGS", whole)
     [(error, agrees)] = largest_errors([0.1])
     assert error > 0.03
     assert not agrees

@@ -242,6 +242,26 @@ def test_what_cannot_converge_stops_and_says_its_true_gap(monkeypatch):
         assert fit.gap == pytest.approx(recomputed(holds, prior, answers, slack, fit)[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1e-3])
+def test_l1_ends_when_rounding_ends_its_progress(gamma):
+    """Sums of weights rounded to 1e-10 leave a residual that no step lowers."""
+
+    class Rounded(Queries):
+        def sums(self, weights):
+            return np.rint(weights * 1e10) / 1e10 @ self.holds
+
+        def moments(self, weights, values):
+            return (weights * values) @ self.holds
+
+    rng, holds, prior = shape(3000, 12, 11)
+    answers = rng.dirichlet(np.ones(3000)) @ holds
+    matrix = Rounded(holds)
+    del matrix.__dict__["sums"]
+    fit = project(matrix, prior, answers, Slack(gamma=np.full(12, gamma)), tolerance=1e-14)
+    assert 1e-14 < max(fit.gap, fit.kkt) <= 1e-9
+    assert fit.steps < 30
+
+
 @pytest.mark.parametrize("slack", [Slack(w=np.full(20, 1e3)), Slack(gamma=np.full(20, 1e-3))])
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_warm_start_ends_at_the_same_distribution_sooner(slack, exact):

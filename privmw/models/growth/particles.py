@@ -30,8 +30,7 @@ class ParticleSettings:
     """Constants of the particles, chosen by benches/studies/growth.py."""
 
     redrawn: float = 2.0  # of a parent's values, on average
-    least_effective: float = 0.05  # share of the particles: a change that leaves fewer is made in steps
-    most_steps: int = 8  # of one change
+    least_effective: float = 0.5  # share of the particles: a change that leaves fewer is made in part
     bisections: int = 20  # for the length of a step
     most_tries: int = 50  # to draw a record that keeps the constraints
 
@@ -69,18 +68,19 @@ class Particles:
         self.scores = np.zeros(len(parents))
         self.log_mean = 0.0  # of exp(score) over the prior
 
-    def follow(self, multipliers: Float64s) -> None:
-        """Move the particles to prior * exp(score) of these multipliers."""
-        for step in range(PARTICLE_SETTINGS.most_steps):
-            change = self.change(multipliers)
-            share = 1.0 if step == PARTICLE_SETTINGS.most_steps - 1 else self._share(change)
-            self._resample(share * change)
-            self._multipliers = self._multipliers + share * (multipliers - self._multipliers)
-            self._moves.set_values(self._multipliers)
-            self._redraw()
-            self.scores = self._moves.potentials(self.records)
-            if share == 1.0:
-                return
+    def follow(self, multipliers: Float64s) -> bool:
+        """Move the particles towards prior * exp(score) of these multipliers; returns whether they are there.
+
+        They move as far as leaves enough effective particles. `log_prior` is right wherever they are.
+        """
+        change = self.change(multipliers)
+        share = self._share(change)
+        self._resample(share * change)
+        self._multipliers = self._multipliers + share * (multipliers - self._multipliers)
+        self._moves.set_values(self._multipliers)
+        self._redraw()
+        self.scores = self._moves.potentials(self.records)
+        return share == 1.0
 
     def change(self, multipliers: Float64s) -> Float64s:
         """By how much the score of each particle would change."""

@@ -3,7 +3,8 @@
 1. The released values are split into a part to fit and a part to judge by (problem.py).
 2. The prior is the start on the public rows and, with `share` of its mass, particles (particles.py).
 3. From a heavy prior weight to lighter ones: fit, let the particles follow the multipliers, fit again. A cell
-   without rows has a multiplier too, which attracts particles.
+   without rows has a multiplier too, which attracts particles; it is largest before any is there, so that
+   a move which would leave few effective particles is made in part, and then fitted to again.
 4. The baseline is the weight chosen by the public rows alone. Another weight, at most that one or `free`, is
    taken if its fit has a significantly smaller error on the judging part. So a good public table is left as
    it is, and its particles keep their prior mass. With little noise and few rows the particles may fail
@@ -43,6 +44,7 @@ class PathSettings:
     share: float = 0.025  # of the prior, for all particles together
     heaviest: float = 10**4.5  # that the public rows may choose; the path of completed rows starts here
     effective: float = 0.5  # share of the particles: a first weight that leaves fewer is too light
+    most_moves: int = 5  # at a weight, each after a fit; a move leaves enough effective particles
     free: float = 10**3.5  # weights up to this may be taken whatever the public rows choose
     failed: float = 5.0  # standard deviations by which a larger error ends the path
     # The tolerated gap, in units of the squared noise, of a fit that is judged and of one that particles
@@ -130,8 +132,10 @@ class Path:
         weight = self._first_weight(weight)
         multipliers: Float64s | None = None
         while weight >= LIGHTEST_PRIOR:
-            multipliers, _ = self._fits.fit(particles, weight, multipliers, PATH.rough_gap)
-            particles.follow(multipliers)
+            for _ in range(PATH.most_moves):
+                multipliers, _ = self._fits.fit(particles, weight, multipliers, PATH.rough_gap)
+                if particles.follow(multipliers):
+                    break
             multipliers, fitted = self._fits.fit(particles, weight, multipliers, PATH.gap)
             yield Grown(particles.records, particles.log_prior(), weight, multipliers, fitted)
             weight /= PRIOR_STEP
