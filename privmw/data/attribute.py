@@ -163,7 +163,7 @@ class Attribute:
             )
         return self._values[code] if self._values else int(code)
 
-    def code(self, value: object) -> int:
+    def code(self, value: object, *, quote: bool = True) -> int:
         """The code of a value: a label as `label` returns it, or a number or date in a bin.
 
         None, NaN and `MISSING_WORDS` (unless they are labels) are missing, or `other` if no missing value is
@@ -171,7 +171,7 @@ class Attribute:
         of day are numbers of seconds. A value declared as
         `other` or `missing` has that code, even inside a bin. Any other value is `other` if that is declared,
         else refused; a value of the wrong kind, such as 3.5 among integers, is always refused. Messages quote
-        the value: for a private one, use `rule`.
+        the value, unless quote is False: see `expect`.
         """
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             value = value.item()  # a numpy scalar
@@ -198,13 +198,14 @@ class Attribute:
         if isinstance(first, datetime.date):
             value = as_date(value)
         kinds = {_kind(first)} | ({"integer", "number"} if self.edges and _kind(first) != "date" else set())
-        expect(f"attribute {shown(self.name)}: value", value, _kind(value) in kinds, self.rule)
+        where = f"attribute {shown(self.name)}: value"
+        expect(where, value, _kind(value) in kinds, self.rule, quote=quote)
         code = self._search(value)
         if code is None:
             labels = f": {', '.join(map(repr, self.labels[:SHOWN_LABELS]))}" if self.labels else ""
             labels += ", ..." if self.labels and len(self.labels) > SHOWN_LABELS else ""
-            value = shown(value)
-            raise ValueError(f"attribute {shown(self.name)}: value ({value}) must be {self.rule}{labels}")
+            quoted = f" ({shown(value)})" if quote else ""
+            raise ValueError(f"{where}{quoted} must be {self.rule}{labels}")
         return code
 
     def parse(self, text: str) -> int:

@@ -9,6 +9,7 @@ import datetime
 import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -71,8 +72,22 @@ def condition_on(attribute: Attribute, value: Any) -> Condition:
             raise ValueError(f"attribute {name}: range ({shown(low)}, {shown(high)}) must hold a bin")
         return _between(attribute, low, high)
     if isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
-        return _any_of(attribute, [attribute.code(one) for one in value])
+        return _any_of(attribute, [attribute.code(one, quote=False) for one in value])
     return _any_of(attribute, [attribute.code(value)])
+
+
+def unquoted_condition_on(what: str, attribute: Attribute, value: Any) -> Condition:
+    """As `condition_on`, for the values of a mapping, which may be a record by mistake: errors quote none.
+
+    >>> unquoted_condition_on("where", Attribute.declare("sex", ["F", "M"]), "X")
+    Traceback (most recent call last):
+    ValueError: where: value of 'sex' must be one of its 2 labels, a list of these, or a range
+    """
+    with suppress(TypeError, ValueError):
+        return condition_on(attribute, value)
+    bins = " of whole bins" if attribute.edges else ""
+    rule = f"{attribute.rule}, a list of these, or a range{bins}"
+    raise ValueError(f"{what}: value of {shown(attribute.name)} must be {rule}")
 
 
 def read_condition(attribute: Attribute, operator: str, text: str) -> Condition:

@@ -195,7 +195,7 @@ class QueryGroup(Immutable):
             self._moved[order, replace] = distance
         if distance == 0:
             raise ValueError(
-                f"{self!r} must depend on the records: no record changes it, and it needs no noise"
+                f"{shown(self)} must depend on the records: no record changes it, and it needs no noise"
             )
         return distance
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 import numpy as np
 
-from privmw.data.conditions import condition_on
+from privmw.data.conditions import unquoted_condition_on
 from privmw.data.table import Table
 from privmw.kernels.arrays import Bools
 from privmw.secrecy import expect, shown
@@ -31,11 +30,5 @@ def meeting(rows: Table, conditions: Mapping[str, object]) -> Bools:
         if name not in rows.domain:
             names = ", ".join(map(shown, rows.domain.names[:5]))
             raise ValueError(f"conditions ({shown(name)}) must name an attribute of the domain: {names}, ...")
-        attribute, condition = rows.domain[name], None
-        with suppress(TypeError, ValueError):  # its message quotes the value, which may come from a record
-            condition = condition_on(attribute, value)
-        if condition is None:
-            what = f"{attribute.rule}, a list of these, or a range{' of whole bins' * bool(attribute.edges)}"
-            raise ValueError(f"conditions: value of {shown(name)} must be {what}")
-        mask &= condition.codes[rows.column(name)]
+        mask &= unquoted_condition_on("conditions", rows.domain[name], value).codes[rows.column(name)]
     return mask

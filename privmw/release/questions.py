@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmw.data.attribute import Attribute
-from privmw.data.conditions import Condition, condition_on, ordered_values
+from privmw.data.conditions import Condition, condition_on, ordered_values, unquoted_condition_on
+from privmw.data.domain import positions_of
 from privmw.data.records import FrameKind
 from privmw.data.workload import LARGEST_ORDER, Workload
 from privmw.kernels.arrays import Float64s, Int64s
@@ -154,7 +155,7 @@ def quantile_frame(
     attribute = release.support.domain[name]
     values = _ordered(attribute, "a quantile")
     several = isinstance(q, Sequence | np.ndarray) and not isinstance(q, str)
-    asked = [check_number("q", one) for one in (q if several else [q])]  # type: ignore[union-attr]
+    asked = [check_number("q", one, quote=not several) for one in (q if several else [q])]  # type: ignore[union-attr]
     if not asked or not all(0 < one < 1 for one in asked):
         raise ValueError("q must be above 0 and below 1")
     order = np.argsort(values, kind="stable")
@@ -213,11 +214,15 @@ def _grouped(
     domain = release.support.domain
     groups = [by] if isinstance(by, str) else list(by or ())
     for one in groups:
-        expect("by", one, str, "the name of an attribute, or a list of names")
+        expect("by", one, str, "the name of an attribute, or a list of names", quote=isinstance(by, str))
+    positions_of(domain, groups, "by")
     if len({*groups, name}) < len(groups) + 1:
         raise ValueError(f"by ({', '.join(groups)}) must not repeat an attribute, nor be {shown(name)}")
     expect("where", where, Mapping | None, "a mapping from attributes to values, such as {'age': '>=65'}")
-    given = conditions_on(release, where or {})
+    given = {
+        key: value if isinstance(value, Condition) else unquoted_condition_on("where", domain[key], value)
+        for key, value in (where or {}).items()
+    }
     counts = crosstab_of(release, [*groups, name], given, None if level is None else check_level(level))
     shape = [domain[one].size for one in groups]
     chosen = np.arange(values) if order is None else order
@@ -283,7 +288,9 @@ def _scores(attribute: Attribute, values: Sequence[float] | None) -> Float64s:
     name = shown(attribute.name)
     count = len(attribute.labels or (attribute.edges or ())[1:]) or attribute.size
     if values is not None:
-        scores = np.array([check_number(f"values of {name}", value) for value in values], np.float64)
+        scores = np.array(
+            [check_number(f"values of {name}", value, quote=False) for value in values], np.float64
+        )
         if len(scores) != count or not np.isfinite(scores).all():
             raise ValueError(
                 f"values of {name} ({len(scores)}) must be {count} finite numbers, one per label"
