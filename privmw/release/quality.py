@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privmw.release.release import Release
 
 TRIALS = 4  # refits that are averaged
-SIGNIFICANT = 4.0  # standard deviations of the noise
+CLEAR_MISSES = 4.0  # standard deviations of the noise
 MOST_SHARES = 2**24  # cells of two attributes; of more, only shares of one attribute are judged
 
 
@@ -109,7 +109,7 @@ def _with_misses(shares: Shares, release: Release, workload: Workload, cells: Bo
     misses, deviations = (measured.noisy - release.answers(workload))[cells], measured.deviations[cells]
     if not len(misses):
         return shares
-    by_chance = np.sum(deviations**2) + SIGNIFICANT * math.sqrt(2 * np.sum(deviations**4))
+    by_chance = np.sum(deviations**2) + CLEAR_MISSES * math.sqrt(2 * np.sum(deviations**4))
     typical = math.sqrt(max(float(np.sum(misses**2) - by_chance), 0.0) / len(misses))
     largest = np.abs(misses) - deviations * math.sqrt(2 * math.log(max(len(misses), 2)))
     worst = max(shares.worst, float(largest.max()), typical)
