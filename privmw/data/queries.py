@@ -214,7 +214,7 @@ def marginal(*names: str) -> Queries:
 
 
 def prefix(name: str) -> Queries:
-    """For each value of an ordered attribute, the records up to it: `cdf` in counts, without the last."""
+    """For each value of an ordered attribute, the records up to it: `cdf` in counts."""
     return Queries(((_names([name])[0], _prefix),))
 
 
@@ -370,13 +370,18 @@ def _ordered(attribute: Attribute) -> list[Any]:
 
 def _checked(attribute: Attribute, matrix: Matrix) -> Matrix:
     entries = matrix.entries
+    if entries.dtype != np.int64:
+        raise TypeError(f"matrix of {shown(attribute.name)} must be of int64, not {entries.dtype}")
     if entries.shape[1] != attribute.size:
         raise ValueError(
             f"matrix of {shown(attribute.name)} ({entries.shape[1]} columns) must have one for each of its "
             f"{attribute.size} values"
         )
-    if max(abs(int(entries.min())), abs(int(entries.max()))) > LARGEST_ENTRY:
+    largest = max(abs(int(entries.min())), abs(int(entries.max())))
+    if largest > LARGEST_ENTRY:
         raise ValueError(f"matrix of {shown(attribute.name)} must have entries of at most 2^20")
+    if len(entries) * largest**2 >= 2**62:  # squared norms would overflow
+        raise ValueError(f"matrix of {shown(attribute.name)} must have smaller entries: take a larger step")
     return Matrix(freeze(np.ascontiguousarray(entries)), matrix.words)
 
 
