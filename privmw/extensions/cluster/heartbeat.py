@@ -56,7 +56,7 @@ class Heartbeats:
         self._heard = dict.fromkeys(self._others, 0)  # collective calls that the others began
         self._left = set[int]()
         self._requests = dict[int, Any]()
-        self._interval = INTERVAL * max(1.0, self.size / RANKS_PER_INTERVAL)
+        self._interval: float = INTERVAL * max(1.0, self.size / RANKS_PER_INTERVAL)
         self._last = time.monotonic()
         self._noticed = self._next_check = 0.0
         self._lock = threading.Lock()
