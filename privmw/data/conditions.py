@@ -74,7 +74,7 @@ def condition_on(attribute: Attribute, value: Any) -> Condition:
             raise ValueError(
                 f"attribute {name}: range ({len(value)} values) must be (low, high); values go in a list"
             )
-        low, high = (None if end is None else _bound(attribute, end) for end in value)
+        low, high = (None if end is None else bound_of(attribute, end) for end in value)
         if low is not None and high is not None and not low <= high:
             raise ValueError(f"attribute {name}: range ({shown(low)}, {shown(high)}) must have low <= high")
         if low == high and low is not None and attribute.edges:
@@ -217,7 +217,7 @@ def _value(text: str) -> Any:
     return as_date(text)
 
 
-def _bound(attribute: Attribute, given: Any) -> Any:
+def bound_of(attribute: Attribute, given: Any) -> Any:
     """The number or date of a range's end."""
     ranges, name = _ranges(attribute), shown(attribute.name)
     if ranges is None:
@@ -233,7 +233,7 @@ def _bound(attribute: Attribute, given: Any) -> Any:
 
 
 def _compared(attribute: Attribute, sign: str, text: str) -> Condition:
-    bound = _bound(attribute, text)
+    bound = bound_of(attribute, text)
     if not attribute.edges:
         return _condition(attribute, _beyond(attribute, sign, bound), f"{sign} {bound}")
     strict = len(sign) == 1
