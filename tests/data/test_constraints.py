@@ -232,6 +232,6 @@ def test_constraints_of_another_domain_are_refused():
 
 @pytest.mark.parametrize("names", [["a", ["b"]], ["a", {}], "ab"])
 def test_attributes_of_a_relation_that_are_no_texts_are_refused(names):
-    domain = pmw.Domain({"a": 3, "b": 3})
+    domain = Domain({"a": 3, "b": 3})
     with pytest.raises(ValueError, match=r"order\[0\]: attributes must be two attributes"):
         Constraints({"order": [{"attributes": names}]}, domain)
