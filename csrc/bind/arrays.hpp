@@ -2,15 +2,12 @@
 // privmw/kernels.
 #pragma once
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
 #include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
 
+#include "bind/pybind.hpp"
 #include "core/columns.hpp"
 
 namespace privmw {

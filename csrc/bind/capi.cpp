@@ -1,7 +1,6 @@
 // The functions of privmw.h as capsules, each named by its signature as Cython writes it: what cimport from
 // privmw.kernels finds, and what ctypes can call.
-#include <pybind11/pybind11.h>
-
+#include "bind/pybind.hpp"
 #include "capi/privmw.h"
 
 namespace privmw {

@@ -1,5 +1,5 @@
 // Table of contents of the extension module; each file of this folder binds one noun.
-#include <pybind11/pybind11.h>
+#include "bind/pybind.hpp"
 
 namespace privmw {
 

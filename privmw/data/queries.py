@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.attribute import Attribute
-from privmw.data.conditions import condition_on, ordered_values
+from privmw.data.conditions import bound_of, condition_on, ordered_values
 from privmw.data.domain import Domain, Immutable
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s, freeze
@@ -214,7 +214,7 @@ def marginal(*names: str) -> Queries:
 
 
 def prefix(name: str) -> Queries:
-    """For each value of an ordered attribute, the records up to it: `cdf` in counts, without the last."""
+    """For each value of an ordered attribute, the records up to it: `cdf` in counts."""
     return Queries(((_names([name])[0], _prefix),))
 
 
@@ -233,9 +233,9 @@ def ranges(name: str, edges: Iterable[Any] | None = None) -> Queries:
         raise ValueError(f"edges ({len(ends)}) must be at least two")
 
     def make(attribute: Attribute) -> Matrix:
-        pairs = list(pairwise(ends))
+        values = _ordered(attribute)
+        pairs = list(pairwise(bound_of(attribute, end) for end in ends))
         if not attribute.edges:  # half open, as the ranges of bins are
-            values = _ordered(attribute)
             for low, high in pairs:
                 if not low < high:
                     raise ValueError(f"edges of {shown(name)} must increase")
@@ -370,13 +370,18 @@ def _ordered(attribute: Attribute) -> list[Any]:
 
 def _checked(attribute: Attribute, matrix: Matrix) -> Matrix:
     entries = matrix.entries
+    if entries.dtype != np.int64:
+        raise TypeError(f"matrix of {shown(attribute.name)} must be of int64, not {entries.dtype}")
     if entries.shape[1] != attribute.size:
         raise ValueError(
             f"matrix of {shown(attribute.name)} ({entries.shape[1]} columns) must have one for each of its "
             f"{attribute.size} values"
         )
-    if max(abs(int(entries.min())), abs(int(entries.max()))) > LARGEST_ENTRY:
+    largest = max(abs(int(entries.min())), abs(int(entries.max())))
+    if largest > LARGEST_ENTRY:
         raise ValueError(f"matrix of {shown(attribute.name)} must have entries of at most 2^20")
+    if len(entries) * largest**2 >= 2**62:  # squared norms would overflow
+        raise ValueError(f"matrix of {shown(attribute.name)} must have smaller entries: take a larger step")
     return Matrix(freeze(np.ascontiguousarray(entries)), matrix.words)
 
 

@@ -66,6 +66,7 @@ def check_array(name: str, array: Any, dtype: Any) -> npt.NDArray[Any]:
     plain = type(array) in (np.ndarray, np.memmap) and array.dtype == dtype
     if not plain or array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
         # Only here, as naming a dtype takes longer than the whole check.
+        expect("dtype", dtype, type | np.dtype, "a dtype")  # numpy's message would quote a list
         expect(name, array, False, f"a contiguous one-dimensional array of {np.dtype(dtype)}")
     checked: npt.NDArray[Any] = array
     return checked

@@ -166,7 +166,7 @@ class MarginalCells:
     def over(self, rows: UInt32s) -> MarginalCells:
         """The same cells over some of all rows, ascending."""
         check_within("rows", check_array("rows", rows, np.uint32), self.columns.rows)
-        if self.columns.rows >= ROWS_APART and 2 * len(rows) <= self.columns.rows:
+        if self.columns.rows >= ROWS_APART and 0 < 2 * len(rows) <= self.columns.rows:
             columns = Columns([codes[rows] for codes in self.columns.columns], self.columns.sizes)
             marginals = Marginals(columns, self._marginals._attributes, self._marginals._starts)
             return marginals.among(self.places, most_bytes=self._most_bytes)

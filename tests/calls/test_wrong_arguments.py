@@ -7,6 +7,7 @@ import ast
 import importlib
 import inspect
 import io
+import itertools
 import os
 import sqlite3
 import tempfile
@@ -20,6 +21,8 @@ import pytest
 
 import privmw as pmw
 from privmw.extensions.cluster import ShardedRecords, ShardedSupport
+from privmw.extensions.unbiased.strategies.strategy import check_weights
+from privmw.kernels import checks
 from privmw.report import svg
 from privmw.secrecy import expect, raised_in, shown
 
@@ -319,6 +322,40 @@ def test_no_error_about_private_records_in_the_wrong_place_quotes_a_cell(shard):
     assert len({position for position, _, _, _ in found}) == len(chosen) >= 150
     assert sum(refused for _, _, refused, _ in found) > 0.6 * len(found)
     assert [(position, kind, text) for position, kind, _, text in found if text] == []
+
+
+def internal_checks():
+    """Functions that trust their callers about the kind of some arguments."""
+    counts = np.array([3, 4])
+    return {
+        "check_array": lambda wrong: checks.check_array("counts", counts, wrong),
+        "check_writable": lambda wrong: checks.check_writable("counts", counts, wrong),
+        "check_weights": lambda wrong: check_weights([1, 2], wrong),
+        "weights": lambda wrong: check_weights(wrong, 2),
+    }
+
+
+@pytest.mark.parametrize("name", internal_checks())
+def test_no_internal_check_quotes_a_cell(name):
+    for kind, intruder in intruders().items():
+        if (name, kind) != ("weights", "list of numbers"):
+            with pytest.raises((TypeError, ValueError, NotImplementedError)) as raised:
+                internal_checks()[name](intruder)
+            assert (kind, quoted(raised.value)) == (kind, "")
+
+
+def test_no_compiled_function_quotes_a_cell():
+    native = pytest.importorskip("privmw.kernels._native")
+    functions = [each for name, each in vars(native).items() if callable(each) and name[0] != "_"]
+    assert len(functions) >= 30
+    for function, (kind, intruder) in itertools.product(functions, intruders().items()):
+        for arguments in ((intruder,), (intruder, intruder), (np.ones(2), intruder, 1)):
+            with pytest.raises((TypeError, ValueError)) as raised:
+                function(*arguments)
+            assert (function, kind, quoted(raised.value)) == (function, kind, "")
+        with pytest.raises(TypeError) as raised:
+            function(threads=intruder)
+        assert quoted(raised.value) == ""
 
 
 def test_the_search_finds_a_quoted_cell():

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import privmw as pmw
-from privmw.data.queries import QueryGroup, marginal, prefix, queries, ranges, sums, within
+from privmw.data.queries import (
+    Matrix,
+    Queries,
+    QueryGroup,
+    marginal,
+    prefix,
+    queries,
+    ranges,
+    sums,
+    within,
+)
 
 GROUPS = 2000
 DOMAIN = pmw.Domain(
@@ -138,3 +148,25 @@ def test_sensitivities_of_large_groups_are_found():
 def test_bad_groups_are_refused_before_anything_is_spent(make, said):
     with pytest.raises((TypeError, ValueError), match=said):
         make()
+
+
+def test_squared_norms_that_would_overflow_are_refused():
+    entries = np.zeros((2**22 + 1, 2), np.int64)
+    entries[:-1, 0], entries[-1, 0] = 2**20, 1  # the squared norm is 2^62 + 1: four times as many wrap to 1
+    with pytest.raises(ValueError, match="'wage' must have smaller entries"):
+        queries("wage", entries, words=[""] * len(entries)).on(pmw.Domain({"wage": 2}))
+
+
+def test_matrices_of_narrow_integers_and_of_fractions_are_refused():
+    for kind in (np.int8, np.float64):
+        made = Matrix(np.array([[100, 0]], kind), ("mine",))
+        with pytest.raises(TypeError, match="'wage' must be of int64"):
+            Queries((("wage", lambda _, made=made: made),)).on(pmw.Domain({"wage": 2}))
+
+
+def test_edges_of_dates_may_be_texts_and_must_not_be_none():
+    domain = pmw.Domain({"day": ["2020-01-01", "2020-01-02", "2020-01-03"]})
+    group = ranges("day", edges=["2020-01-01", "2020-01-03", "2020-01-04"]).on(domain)
+    assert group.matrices[0].entries.tolist() == [[1, 1, 0], [0, 0, 1]]
+    with pytest.raises(TypeError, match="bound"):
+        ranges("age", edges=[None, 5]).on(DOMAIN)

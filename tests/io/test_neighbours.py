@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import re
+import zlib
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -325,6 +326,12 @@ def detected_dates(path, domain, private, given):
     return (replace(known, dates="mdy") if told else known), []
 
 
+def keyed_by_records(self, reads, *settings, **options):
+    """A reader that chooses records of units by a key made of the file: any unit alters the choice."""
+    hashes = open_scan(self, reads, *settings, **options)
+    return hashes ^ np.uint64(zlib.crc32(path_text(reads[0][0])))
+
+
 def path_text(path):
     with open(path, "rb") as file:
         return file.read()
@@ -336,13 +343,15 @@ def typed_json(file, names, decimal, *, private):
     yield [["" if v is None else str(v) for v in table.column(name).to_pylist()] for name in names]
 
 
-scan_syntax = scan._syntax
+scan_syntax, open_scan = scan._syntax, scan.Scan._open
 
 
-@pytest.mark.parametrize("kind", ["encoding", "dates", "types of JSON"])
+@pytest.mark.parametrize("kind", ["encoding", "dates", "types of JSON", "choice among units"])
 def test_a_reader_that_looks_at_private_files_is_found(kind, tmp_path, monkeypatch):
     if kind == "types of JSON":
         monkeypatch.setattr(lines, "read_json_lines", typed_json)
+    elif kind == "choice among units":
+        monkeypatch.setattr(scan.Scan, "_open", keyed_by_records)
     else:
         monkeypatch.setattr(scan, "_syntax", detected_dates if kind == "dates" else detected_encoding)
     moved = check_pairs(range(30), ["jsonl" if kind == "types of JSON" else "csv"], tmp_path)[0]

@@ -129,6 +129,9 @@ def test_lists_of_a_few_rows_made_anew_answer_alike(backend, monkeypatch):
         spread = [some.gram_product(values).spread(masses, -40) for some in (apart, among_all)]
         assert np.array_equal(*spread)
         assert cells.over(np.arange(table.rows - 1, dtype=np.uint32)).columns is columns
+        none = cells.over(rows[:0])  # as of a rank whose rows are all light
+        assert not none.sums(masses[:0]).any()
+        assert len(none.potentials(values)) == 0
 
 
 class Two(type(ALONE)):

@@ -33,6 +33,7 @@ GOODBYE = 10.0  # for the last heartbeats of all ranks
 RANKS_PER_INTERVAL = 64  # with more, heartbeats are as much rarer
 BEAT = 2  # tag
 LEAVING = -1  # the last beat of a rank
+LONGEST_ALARM = 10**8  # seconds: some systems refuse more
 
 
 class Heartbeats:
@@ -55,7 +56,7 @@ class Heartbeats:
         self._heard = dict.fromkeys(self._others, 0)  # collective calls that the others began
         self._left = set[int]()
         self._requests = dict[int, Any]()
-        self._interval = INTERVAL * max(1.0, self.size / RANKS_PER_INTERVAL)
+        self._interval: float = INTERVAL * max(1.0, self.size / RANKS_PER_INTERVAL)
         self._last = time.monotonic()
         self._noticed = self._next_check = 0.0
         self._lock = threading.Lock()
@@ -64,6 +65,11 @@ class Heartbeats:
         if library.Query_thread() == library.THREAD_MULTIPLE:
             self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
             self._thread.start()
+
+    @property
+    def limit(self) -> float:
+        """The seconds of silence until a run is aborted: several beats, as a single one may be late."""
+        return max(self.wait, SILENT * self._interval / INTERVAL)
 
     def check(self, waited: float) -> None:
         """Called by a rank that waits: say for whom from time to time; abort after `wait` of silence."""
@@ -76,7 +82,7 @@ class Heartbeats:
             self._exchange()
         with self._lock:
             silent = {rank: seconds for rank, seconds in self._silence.items() if rank not in self._left}
-        missing = [rank for rank, seconds in silent.items() if seconds > self.wait]
+        missing = [rank for rank, seconds in silent.items() if seconds > self.limit]
         if missing:
             self._abort(missing)
         quiet = [rank for rank, seconds in silent.items() if seconds > SILENT * self._interval / INTERVAL]
@@ -100,11 +106,11 @@ class Heartbeats:
             time.sleep(1e-3)
         if silent := [rank for rank in self._others if rank not in self._left]:
             self._say(
-                f"{self._named(silent)} silent at the end of the run, and awaited for {self.wait:.0f} s"
+                f"{self._named(silent)} silent at the end of the run, and awaited for {self.limit:.0f} s"
             )
         if hasattr(signal, "alarm"):  # MPI ends together with all ranks, and would wait for ever for some
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(math.ceil(self.wait))
+            signal.alarm(math.ceil(min(self.limit, LONGEST_ALARM)))
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval):
@@ -134,7 +140,7 @@ class Heartbeats:
         if quiet:
             return (
                 f"{self._named(quiet)} silent for {max(self._silence[rank] for rank in quiet):.0f} s: "
-                f"{self._reason(quiet)}; the run ends after {self.wait:.0f} s of silence"
+                f"{self._reason(quiet)}; the run ends after {self.limit:.0f} s of silence"
             )
         behind = [rank for rank in self._others if self._heard[rank] < self.collectives]
         if not behind:
@@ -162,7 +168,7 @@ class Heartbeats:
     def _abort(self, missing: list[int]) -> NoReturn:
         seconds = max(self._silence[rank] for rank in missing)
         self._say(
-            f"{self._named(missing)} silent for {seconds:.0f} s (the limit is {self.wait:.0f} s): "
+            f"{self._named(missing)} silent for {seconds:.0f} s (the limit is {self.limit:.0f} s): "
             f"{self._reason(missing)}. The run ends; the same command resumes it from its checkpoint"
         )
         time.sleep(GRACE)

@@ -136,7 +136,7 @@ def test_every_rank_that_waits_names_one_that_was_stopped(who):
     for rank in {0, 1, 2} - {who}:
         (line,) = [line for line in done.stderr.splitlines() if line.startswith(f"rank {rank} of 3: rank")]
         assert re.match(
-            rf"rank {rank} of 3: rank {who} \(\S+\) is silent for \d+ s \(the limit is 2 s\): ", line
+            rf"rank {rank} of 3: rank {who} \(\S+\) is silent for \d+ s \(the limit is 3 s\): ", line
         )
         assert "is stopped (SIGSTOP)" in line
         assert line.endswith("The run ends; the same command resumes it from its checkpoint")
@@ -147,6 +147,12 @@ def test_every_rank_that_waits_names_one_that_was_stopped(who):
 @needs_mpi
 def test_a_slow_rank_is_waited_for_beyond_the_limit():
     done = run_job(2, "fail", "slow", 1)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "met\n" * 2, "")
+
+
+@needs_mpi
+def test_a_job_without_a_limit_ends_well():
+    done = run_job(2, "fail", "patient", 0)
     assert (done.returncode, done.stdout, done.stderr) == (0, "met\n" * 2, "")
 
 

@@ -16,6 +16,7 @@ from privmw.data.workload import CELLS_CHANGED_PER_MARGINAL, Workload
 from privmw.extensions.unbiased.strategies.closure import Closure
 from privmw.extensions.unbiased.strategies.shot import Shot, TableLook, noise_variance
 from privmw.kernels.arrays import Float64s
+from privmw.kernels.checks import check_integer
 from privmw.secrecy import expect, shown
 
 LEAST_LAPLACE = 2.0**-9  # its variance is a float above 0
@@ -101,6 +102,7 @@ def precision_of_marginals(closure: Closure, measured: Workload, precisions: Flo
 
 def check_weights(weights: object, marginals: int) -> Float64s:
     """The weights of marginals: finite, not negative, not all zero; all equal unless given."""
+    marginals = check_integer("marginals", marginals, 0)
     if weights is None:
         return np.ones(marginals)
     array = np.asarray(weights)

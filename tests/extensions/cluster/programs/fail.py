@@ -62,9 +62,11 @@ if how == "late":
         time.sleep(3)
     sys.exit(0)
 if how in ("STOP", "slow"):
-    comm.wait = 2.0
+    comm.wait = 0.5  # shorter than the interval of heartbeats: then a few of these
     if mine:
         os.kill(os.getpid(), signal.SIGSTOP) if how == "STOP" else time.sleep(5)
+if how == "patient":
+    comm.wait = float("inf")
 if how == "wait":
     if mine:
         sys.stdout.write("waiting\n")
