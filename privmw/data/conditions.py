@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,13 @@ from privmw.secrecy import expect, shown
 WORDED_VALUES = 5  # of a list, in the words of a condition
 COMPARISON = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*", re.DOTALL)
 OPERATORS = r"\s*(<=|>=|=|<|>)"
+COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# A number with a unit, or the first or last one: "17 years", "under 1", "90 years and over", "90+".
+WORDED_NUMBER = re.compile(
+    r"(?P<below>(under|below|less than) |< ?)?(?P<number>[0-9]{1,15}([.][0-9]{1,15})?)"
+    r"( ?(?P<unit>[^\W\d_]+?)s?( old)?)?(?P<above> ?[+]| (and|or) (over|more|older|above|up))?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +74,7 @@ def condition_on(attribute: Attribute, value: Any) -> Condition:
             raise ValueError(
                 f"attribute {name}: range ({len(value)} values) must be (low, high); values go in a list"
             )
-        low, high = (None if end is None else _bound(attribute, end) for end in value)
+        low, high = (None if end is None else bound_of(attribute, end) for end in value)
         if low is not None and high is not None and not low <= high:
             raise ValueError(f"attribute {name}: range ({shown(low)}, {shown(high)}) must have low <= high")
         if low == high and low is not None and attribute.edges:
@@ -90,8 +99,8 @@ def unquoted_condition_on(what: str, attribute: Attribute, value: Any) -> Condit
     raise ValueError(f"{what}: value of {shown(attribute.name)} must be {rule}")
 
 
-def read_condition(attribute: Attribute, operator: str, text: str) -> Condition:
-    """The condition of an operator (=, <, <=, > or >=) and a value written as text.
+def read_condition(attribute: Attribute, sign: str, text: str) -> Condition:
+    """The condition of a sign (=, <, <=, > or >=) and a value written as text.
 
     After "=", LOW..HIGH is a range and A|B a choice, unless the text is a label.
 
@@ -99,8 +108,8 @@ def read_condition(attribute: Attribute, operator: str, text: str) -> Condition:
     >>> read_condition(age, "=", "25..40").words, read_condition(age, "=", "3|5").words
     ('25 to 40', '3 or 5')
     """
-    if operator != "=":
-        return _compared(attribute, operator, text)
+    if sign != "=":
+        return _compared(attribute, sign, text)
     if text not in attribute.texts:
         low, dots, high = text.partition("..")
         if dots:
@@ -133,13 +142,12 @@ def read_query(query: str, domain: Domain) -> list[tuple[str, str, Condition]]:
             parts[-1] = (*parts[-1][:2], f"{parts[-1][2]},{part}")
         else:
             raise ValueError("must be conditions such as age>=65 or sex=F")
-    exact = [name for name, operator, _ in parts if operator == "="]
+    exact = [name for name, sign, _ in parts if sign == "="]
     for name in exact:
         if [part[0] for part in parts].count(name) > 1:
             raise ValueError(f"attribute {shown(name)} must be given once, unless in comparisons")
     return [
-        (name, text.strip(), read_condition(domain[name], operator, text.strip()))
-        for name, operator, text in parts
+        (name, text.strip(), read_condition(domain[name], sign, text.strip())) for name, sign, text in parts
     ]
 
 
@@ -167,6 +175,41 @@ def ordered_values(attribute: Attribute) -> list[Any] | None:
     return None if any(value is None for value in values) else values
 
 
+def label_ranges(labels: Sequence[str | int]) -> list[tuple[Any, Any]] | None:
+    """The smallest and the largest number (or date) that each label means; None if they have no order.
+
+    Labels may have words, if all have the same unit and their ranges do not overlap.
+
+    >>> label_ranges(["17 years", "1 year", "90 years and over"])
+    [(17.0, 17.0), (1.0, 1.0), (90.0, inf)]
+    >>> label_ranges(["1 year", "2 months"]), label_ranges(["90", "85+"])
+    (None, None)
+    """
+    values = [_value(str(label)) for label in labels]
+    if all(value is not None for value in values):
+        alike = len({isinstance(value, datetime.date) for value in values}) == 1
+        return [(value, value) for value in values] if alike else None
+    ranges = []
+    units = set()
+    for label in labels:
+        found = WORDED_NUMBER.fullmatch(str(label))
+        if found is None or (found["below"] and found["above"]):
+            return None
+        number = float(found["number"])
+        units |= {found["unit"].lower()} if found["unit"] else set()
+        least = -math.inf if found["below"] else number
+        most = math.inf if found["above"] else number
+        ranges.append((least, math.nextafter(number, -math.inf) if found["below"] else most))
+    apart = all(before[1] < after[0] for before, after in pairwise(sorted(set(ranges))))
+    return ranges if apart and len(units) <= 1 else None
+
+
+def _ranges(attribute: Attribute) -> list[tuple[Any, Any]] | None:
+    if attribute.labels:
+        return label_ranges(attribute.labels)
+    return [(value, value) for value in ordered_values(attribute) or ()]
+
+
 def _value(text: str) -> Any:
     if re.fullmatch(NUMBER, text):
         number = float(text)
@@ -174,47 +217,51 @@ def _value(text: str) -> Any:
     return as_date(text)
 
 
-def _bound(attribute: Attribute, given: Any) -> Any:
+def bound_of(attribute: Attribute, given: Any) -> Any:
     """The number or date of a range's end."""
-    values, name = ordered_values(attribute), shown(attribute.name)
-    if values is None:
+    ranges, name = _ranges(attribute), shown(attribute.name)
+    if ranges is None:
         raise ValueError(f"attribute {name} has no order: give a list of its values instead of a range")
     if getattr(given, "shape", None) == () and hasattr(given, "item"):
         given = given.item()
     bound = _value(given.strip()) if isinstance(given, str) else as_date(given) or given
-    dates = isinstance(values[0], datetime.date)
+    dates = isinstance(ranges[0][0], datetime.date)
     right = isinstance(bound, datetime.date) if dates else isinstance(bound, int | float)
     kind = "a date" if dates else "a number"
     expect(f"attribute {name}: bound", given, right and not isinstance(bound, bool) and bound == bound, kind)
     return bound
 
 
-def _compared(attribute: Attribute, operator: str, text: str) -> Condition:
-    bound = _bound(attribute, text)
-    strict = len(operator) == 1
+def _compared(attribute: Attribute, sign: str, text: str) -> Condition:
+    bound = bound_of(attribute, text)
     if not attribute.edges:
-        values = ordered_values(attribute)
-        assert values is not None
-        compared = [v > bound or (v == bound and not strict) for v in values]
-        if operator[0] == "<":
-            compared = [v < bound or (v == bound and not strict) for v in values]
-        return _condition(attribute, _mask(attribute, np.flatnonzero(compared)), f"{operator} {bound}")
+        return _condition(attribute, _beyond(attribute, sign, bound), f"{sign} {bound}")
+    strict = len(sign) == 1
     first, last = attribute.edges[0], attribute.edges[-1]
-    inside = (first <= bound < last) if operator[0] == ">" else (first < bound <= last)
+    inside = (first <= bound < last) if sign[0] == ">" else (first < bound <= last)
     # The last bin holds its upper edge, other bins their lower one.
-    wrong = strict if operator[0] == ">" else (strict == (bound == last and not attribute.open))
+    wrong = strict if sign[0] == ">" else (strict == (bound == last and not attribute.open))
     if inside and wrong and bound in attribute.edges:
-        other = {">": ">=", "<=": "<", "<": "<="}[operator]
+        other = {">": ">=", "<=": "<", "<": "<="}[sign]
         raise ValueError(
-            f"attribute {shown(attribute.name)}: {operator}{bound} cuts a bin, which holds {bound} and more: "
+            f"attribute {shown(attribute.name)}: {sign}{bound} cuts a bin, which holds {bound} and more: "
             f"{other}{bound} does not"
         )
-    return _between(attribute, bound, None) if operator[0] == ">" else _between(attribute, None, bound)
+    return _between(attribute, bound, None) if sign[0] == ">" else _between(attribute, None, bound)
+
+
+def _beyond(attribute: Attribute, sign: str, bound: Any) -> Bools:
+    """Mask of the codes on one side of a bound, which must not cut a label such as "90 and over"."""
+    compare, mask = COMPARE[sign], np.zeros(attribute.size, bool)
+    for code, (least, most) in enumerate(_ranges(attribute) or ()):
+        mask[code] = compare(least, bound)
+        if mask[code] != compare(most, bound):
+            label = shown(attribute.label(code))
+            raise ValueError(f"attribute {shown(attribute.name)}: {sign}{bound} cuts the label {label}")
+    return mask
 
 
 def _between(attribute: Attribute, low: Any, high: Any) -> Condition:
-    values = ordered_values(attribute)
-    assert values is not None or (low is None and high is None)
     if attribute.edges:
         edges: tuple[Any, ...] = attribute.edges
         first = 0 if low is None else _edge(attribute, low)
@@ -222,15 +269,19 @@ def _between(attribute: Attribute, low: Any, high: Any) -> Condition:
         words = f"{attribute.label(first)}".split(",")[0] + "," if first < last else ""
         words += f"{attribute.label(last - 1)}".split(",")[1] if first < last else f"{low} to {high}"
         return _condition(attribute, _mask(attribute, range(first, last)), words)
-    if values is None:
+    ranges = _ranges(attribute)
+    if ranges is None:
         raise ValueError(
             f"attribute {shown(attribute.name)} has no order: give a list of its values instead of a range"
         )
-    inside = [(low is None or v >= low) and (high is None or v <= high) for v in values]
+    inside = _mask(attribute, range(len(ranges)))
+    for sign, bound in ((">=", low), ("<=", high)):
+        if bound is not None:
+            inside &= _beyond(attribute, sign, bound)
     words = f"{low} to {high}" if low is not None and high is not None else "any number"
     words = f">= {low}" if low is not None and high is None else words
     words = f"<= {high}" if high is not None and low is None else words
-    return _condition(attribute, _mask(attribute, np.flatnonzero(inside)), words)
+    return _condition(attribute, inside, words)
 
 
 def _edge(attribute: Attribute, bound: Edge) -> int:

@@ -120,7 +120,7 @@ class Domain(Immutable):
         - booleans: the labels "false" and "true";
         - text: its labels in order (numbers by size, then the rest), an ordered categorical in its own order;
           of more than `most_labels` the commonest, and "other" for the rest. By default 64, or up to 128
-          if these are 99 % of the records;
+          if these are 99 % of the records, or if all are numbers, such as "17 years" and "90 and over";
         - integers, and floats with integer values: labels if there are at most `most_labels` (64); bins if
           there are more, or if they are amounts (far apart, many of them occur once), since another file will
           have other amounts;

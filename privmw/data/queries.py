@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmw.data.attribute import Attribute
-from privmw.data.conditions import condition_on, ordered_values
+from privmw.data.conditions import bound_of, condition_on, ordered_values
 from privmw.data.domain import Domain, Immutable
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Int64s, freeze
@@ -233,9 +233,9 @@ def ranges(name: str, edges: Iterable[Any] | None = None) -> Queries:
         raise ValueError(f"edges ({len(ends)}) must be at least two")
 
     def make(attribute: Attribute) -> Matrix:
-        pairs = list(pairwise(ends))
+        values = _ordered(attribute)
+        pairs = list(pairwise(bound_of(attribute, end) for end in ends))
         if not attribute.edges:  # half open, as the ranges of bins are
-            values = _ordered(attribute)
             for low, high in pairs:
                 if not low < high:
                     raise ValueError(f"edges of {shown(name)} must increase")

@@ -107,6 +107,8 @@ def form_of(texts: Sequence[str], syntax: Syntax, *, dates: bool) -> Form:
     Form(before='', after=' EUR', decimals=2, thousands='.', decimal=',', date='')
     >>> form_of(["31/1/1999", "3/12/2001"], Syntax(dates="dmy"), dates=True).date
     '{d}/{m}/{y}'
+    >>> form_of(["1.5e-07", "2.5e-06"], Syntax(), dates=False) == Form()
+    True
     >>> form_of(["4 Mar 2020 10:30"], Syntax(), dates=True).date
     '{d} {short} {y} 00:00'
     """
@@ -121,7 +123,8 @@ def form_of(texts: Sequence[str], syntax: Syntax, *, dates: bool) -> Form:
     beside: Counter[tuple[str, str]] = Counter()
     grouped: Counter[str] = Counter()
     decimals: set[int] = set()
-    for text in texts:
+    exponents = [text for text in texts if re.search("[0-9.][eE][+-]?[0-9]", text)]
+    for text in texts if not exponents else ():
         found = max(re.finditer(pattern, text), key=lambda match: len(match[0]), default=None)
         if found is None or not found[0]:
             continue

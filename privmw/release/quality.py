@@ -8,20 +8,23 @@ gives the figures.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privmw.data.workload import Workload
+from privmw.kernels.arrays import Bools
 from privmw.random import sampling_stream
-from privmw.release.errors.measured import pair_deviations
+from privmw.release.errors.expected import TOO_NOISY
+from privmw.release.errors.measured import measured_intervals_of, pair_deviations
 from privmw.release.errors.response import Response, covering_marginals, reason_not_offered
 
 if TYPE_CHECKING:
     from privmw.release.release import Release
 
 TRIALS = 4  # refits that are averaged
+CLEAR_MISSES = 4.0  # standard deviations of the noise
 MOST_SHARES = 2**24  # cells of two attributes; of more, only shares of one attribute are judged
 
 
@@ -87,7 +90,9 @@ def quality_of(release: Release) -> Quality:
             trials = [
                 part.error_of(part.draw_start(stream), part.draw_noise(stream))[cells] for _ in range(TRIALS)
             ]
-            shares.append(_shares(order, trials))
+            shares.append(_with_misses(_shares(order, trials), release, workload, cells))
+    if shares and shares[0].typical == 0 and domain.size > 1:  # rows that no noise can move tell nothing
+        return _by_noise(release, workloads, TOO_NOISY)
     return Quality(tuple(shares), "" if shares else "no share was measured")
 
 
@@ -95,6 +100,20 @@ def _shares(order: int, trials: list[Any]) -> Shares:
     typical = math.sqrt(float(np.mean([np.mean(np.square(errors)) for errors in trials])))
     worst = float(np.mean([np.abs(errors).max() for errors in trials]))
     return Shares(order, len(trials[0]), typical, worst)
+
+
+def _with_misses(shares: Shares, release: Release, workload: Workload, cells: Bools) -> Shares:
+    """Errors at least as large as the noisy counts show: of rows that cannot follow them."""
+    measured = measured_intervals_of(release, workload=workload)
+    cells = cells & measured.offered
+    misses, deviations = (measured.noisy - release.answers(workload))[cells], measured.deviations[cells]
+    if not len(misses):
+        return shares
+    by_chance = np.sum(deviations**2) + CLEAR_MISSES * math.sqrt(2 * np.sum(deviations**4))
+    typical = math.sqrt(max(float(np.sum(misses**2) - by_chance), 0.0) / len(misses))
+    largest = np.abs(misses) - deviations * math.sqrt(2 * math.log(max(len(misses), 2)))
+    worst = max(shares.worst, float(largest.max()), typical)
+    return replace(shares, typical=max(shares.typical, typical), worst=worst)
 
 
 def _by_noise(release: Release, workloads: list[Workload], reason: str) -> Quality:

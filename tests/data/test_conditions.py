@@ -18,6 +18,7 @@ DOMAIN = pmw.Domain(
         "grade": ["10", "2", "7"],
         "class": ["<=50K", ">50K"],
         "job": ["clerk", "a, b", "x|y"],
+        "years": {"labels": ["Under 1 year", "1 year", "17 years", "65 years and over"], "missing": "N"},
     }
 )
 
@@ -135,3 +136,45 @@ def test_order_comes_from_numbers_and_dates():
     assert ordered_values(DOMAIN["rooms"]) == [1, 2, 5]
     assert ordered_values(DOMAIN["income"]) == [0, 10, 20]
     assert ordered_values(DOMAIN["job"]) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (">=65", [3]),
+        ("<65", [0, 1, 2]),
+        (">=1", [1, 2, 3]),
+        ("<1", [0]),
+        ("> 16.5", [2, 3]),
+        ((2, 64), [2]),
+        ((None, 17), [0, 1, 2]),
+        (["1 year", "N"], [1, 4]),
+    ],
+)
+def test_ranges_of_labels_that_are_numbers_with_words(value, expected):
+    assert codes("years", value) == expected
+
+
+@pytest.mark.parametrize("value", [">65", ">=70", "<=65", (17, 70), ">=0", "<=.5"])
+def test_a_range_that_cuts_a_label_is_refused(value):
+    with pytest.raises(ValueError, match=r"attribute 'years': .* cuts the label '(65|Under)"):
+        codes("years", value)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["1 year", "2 months"],
+        ["85+", "90"],
+        ["under 5", "4"],
+        ["under 5", "below 1"],
+        ["90 and over", "95 or more"],
+        ["Grade 1", "Grade 2"],
+        ["1", "1 or 2"],
+        ["under 1 or more", "5"],
+        ["1", "2020-01-31"],
+    ],
+)
+def test_labels_whose_numbers_are_unclear_have_no_order(labels):
+    with pytest.raises(ValueError, match="has no order"):
+        condition_on(pmw.Domain({"a": labels})["a"], ">=1")

@@ -142,6 +142,15 @@ def test_ages_written_as_text_are_all_labels_in_their_order():
     assert len(declared(ages, most_labels=64)["labels"]) == 64
 
 
+def test_ages_with_words_are_all_labels_in_their_order_and_come_back_as_they_were():
+    ages = ["Under 1 year", "1 year", *(f"{age} years" for age in range(2, 95)), "95 years and over"]
+    column = pa.table({"age": [*sorted(ages), *ages[:60] * 9, None]})
+    domain = pmw.Domain.from_public(column)
+    assert list(domain["age"].labels) == ages
+    table = pmw.Table.from_frame(column, domain, private=False)
+    assert [domain["age"].label(code) for code in table.column("age")[:96].tolist()] == sorted(ages)
+
+
 def test_columns_that_identify_records_are_left_out_unless_named():
     rng = np.random.default_rng(0)
     table = pa.table(

@@ -162,3 +162,11 @@ def test_matrices_of_narrow_integers_and_of_fractions_are_refused():
         made = Matrix(np.array([[100, 0]], kind), ("mine",))
         with pytest.raises(TypeError, match="'wage' must be of int64"):
             Queries((("wage", lambda _, made=made: made),)).on(pmw.Domain({"wage": 2}))
+
+
+def test_edges_of_dates_may_be_texts_and_must_not_be_none():
+    domain = pmw.Domain({"day": ["2020-01-01", "2020-01-02", "2020-01-03"]})
+    group = ranges("day", edges=["2020-01-01", "2020-01-03", "2020-01-04"]).on(domain)
+    assert group.matrices[0].entries.tolist() == [[1, 1, 0], [0, 0, 1]]
+    with pytest.raises(TypeError, match="bound"):
+        ranges("age", edges=[None, 5]).on(DOMAIN)

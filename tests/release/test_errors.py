@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw.data.constraints import Constraints
 from privmw.models.inputs import ModelInputs
 from privmw.models.projected import ProjectionModel
 from privmw.release import Measurement
 from privmw.release.errors import expected
-from privmw.release.errors.intervals import quantile
+from privmw.release.errors.intervals import Refits, quantile
 from privmw.release.errors.response import Response
 from release.cases import release as by_hand
 
@@ -285,3 +286,20 @@ def test_fewer_refits_make_wider_intervals():
 
 def test_a_release_without_a_start_scale_takes_what_the_prior_weight_says():
     assert expected.start_scale(0.0, 0.0, 0.0, 6) == (1.0, expected.SCALE_DEVIATION)
+
+
+def test_only_samples_of_a_population_have_a_least_start_scale():
+    domain = pmw.Domain({"a": 3, "b": 4})
+    rows = pmw.Support.full(domain).rows
+    private = pmw.Table.from_codes(np.repeat(rows, 300, axis=0), domain, private=True)
+    rule = Constraints({"invalid": [{"a": [0], "b": [0]}]}, domain)
+    sample = pmw.Table.from_codes(np.repeat(rows, 3, axis=0), domain, private=False)
+    mechanism = pmw.PEP(select="all", prior_weight=KAPPA).calibrate(rho=0.1)
+    scales = []
+    for support in (pmw.Support.full(domain), pmw.Support.full(domain, rule), pmw.Support.from_table(sample)):
+        release = mechanism(private, support, pmw.Workload.all(domain, k=2), rng=0)
+        least = KAPPA * (1 / support.records + 1 / private.n)
+        scales.append(Refits(release, 20, 0).scale / least)
+    assert scales[0] < 1
+    assert scales[1] < 1
+    assert scales[2] >= 1

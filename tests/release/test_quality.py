@@ -43,3 +43,26 @@ def test_a_release_that_measured_nothing_says_so():
     workload = pmw.Workload.all(support.domain, k=1)
     release = Release(support, workload, np.array([0.5, 0.5]), ledger=ledger, settings={})
     assert str(release.quality()) == "Quality: not known, as nothing was measured."
+
+
+def test_rows_that_cannot_follow_the_counts_are_not_called_good():
+    domain = pmw.Domain({"a": 4, "b": 3, "c": 2})
+    codes = np.column_stack([np.random.default_rng(0).integers(0, size, 5000) for size in domain.sizes])
+    private, workload = pmw.Table.from_codes(codes, domain, private=True), pmw.Workload.all(domain, k=2)
+    truth = private.counts(workload) / private.n
+    for rows in (1, 2, 5, 20):
+        support = pmw.Support.from_table(pmw.Table.from_codes(codes[:rows], domain, private=False))
+        release = pmw.PEP(select="all").calibrate(rho=0.1)(private, support, workload, rng=1)
+        errors, (_, pairs) = np.abs(release.answers() - truth), release.quality().shares
+        assert 0.8 < pairs.typical / np.sqrt(np.mean(errors**2)) < 1.2, rows
+        assert 0.8 < pairs.worst / errors.max() < 1.2, rows
+
+
+def test_a_row_that_no_noise_can_move_is_judged_by_the_noise_alone():
+    domain = pmw.Domain({"a": 4, "b": 3})
+    private = pmw.Table.from_codes([[0, 0], [3, 2]] * 20, domain, private=True)
+    support = pmw.Support.from_table(pmw.Table.from_codes([[0, 0]], domain, private=False))
+    mechanism = pmw.PEP(select="all").calibrate(rho=1e-4)
+    quality = mechanism(private, support, pmw.Workload.all(domain, k=2), rng=1).quality()
+    assert quality.reason == "the noise alone"
+    assert quality.shares[0].typical > 1

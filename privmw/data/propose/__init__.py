@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from privmw.data.attribute import MISSING_WORDS
+from privmw.data.conditions import label_ranges
 from privmw.data.domain import Domain
 from privmw.data.propose.edges import Dates, Numbers, bin_edges
 from privmw.data.syntax import Syntax
@@ -275,9 +276,10 @@ def _text(tally: Tally, most: _Most, extras: _Extras) -> tuple[object, str | Non
     kept = most.of_texts([tally.texts[label] for label in ranked], records)
     if tally.order is not None and len(tally.order) <= kept:
         return extras.of_labels(list(tally.order)), None
-    if tally.complete and len(tally) <= kept:
-        return extras.of_labels(sorted(tally.texts, key=_by_number)), None
-    labels = sorted(ranked[:kept], key=_by_number)
+    numbers = len(tally) <= most.texts and label_ranges(list(tally.texts)) is not None
+    if tally.complete and (numbers or len(tally) <= kept):
+        return extras.of_labels(_ordered(tally.texts)), None
+    labels = _ordered(ranked[:kept])
     other = extras.other or _unused("other", set(labels))
     total = f"{len(tally)}" if tally.complete else f"more than {REMEMBERED}"
     share = 1 - sum(tally.texts[label] for label in labels) / records
@@ -294,6 +296,13 @@ def _unused(label: str, taken: set[Any]) -> str:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch("-?[0-9]{1,300}([.][0-9]+)?", text) is not None
+
+
+def _ordered(labels: Iterable[str]) -> list[str]:
+    """Labels by the numbers that they mean, such as "under 1", "2 years", "90 and over"; else by text."""
+    texts = sorted(labels, key=_by_number)
+    ranges = label_ranges(texts)
+    return texts if ranges is None else [text for _, text in sorted(zip(ranges, texts, strict=True))]
 
 
 def _by_number(text: str) -> tuple[float, str]:

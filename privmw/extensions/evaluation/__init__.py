@@ -69,6 +69,9 @@ def evaluate(
     for name, attribute in (("target", target), ("by", by)):
         if attribute is not None and attribute not in workload.domain:
             raise ValueError(f"{name} ({shown(attribute)}) must be an attribute of the domain")
+    for name, given in (("constraints", constraints), ("held_out", held_out)):
+        if given is not None and given.domain != workload.domain:
+            raise ValueError(f"{name} must be on the domain of the workload")
     truth = _truth(private, workload)
     if isinstance(released, Release):
         answers = released.answers(workload)

@@ -108,7 +108,8 @@ def _read(source: PublicSource, domain: Domain) -> tuple[dict[str, Int64s], dict
         for name, array in batch.items():
             parts[name].append(as_numbers(array))
     numbers = {name: np.concatenate(column) for name, column in parts.items()}
-    for name, column in numbers.items():  # "other" and missing values are not compared
+    for name, column in numbers.items():  # "other", missing and infinite values are not compared
+        column[~np.isfinite(column)] = np.nan
         column[(codes[name] < 0) | (codes[name] >= _values_of(domain[name]))] = np.nan
     return codes, numbers
 

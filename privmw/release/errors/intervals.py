@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privmw.data.support import Support
 from privmw.data.workload import Workload
 from privmw.kernels.arrays import Bools, Float64s, Int64s, freeze
 from privmw.kernels.checks import check_integer, check_number
@@ -105,7 +106,7 @@ class Refits:
             errors = expected_errors_of(release, response.measured, PROBES, seed)
             self.reason, self.response = errors.reason, response
             self.scale = errors.scale
-            if release.support.whole_size < release.support.domain.size:  # else the rows are no sample
+            if not _enumerated(release.support):
                 # Public and private rows differ at least as two random samples of one population do.
                 samples = 1 / release.support.records + 1 / release.n
                 self.scale = max(errors.scale, response.prior_weight * samples)
@@ -136,6 +137,12 @@ def refits_of(release: Release, count: int, seed: int | None) -> Refits:
         kept = Refits(release, count, seed)
         release._set(_refits=kept)
     return kept
+
+
+def _enumerated(support: Support) -> bool:
+    """True if the rows are all that a domain, or most of it, has: each counted once, and no sample."""
+    rows = support.whole_size
+    return support.records == rows and not support.grown and 2 * rows > support.domain.size
 
 
 def intervals_of(

@@ -61,6 +61,9 @@ class RecordScores(NamedTuple):
             parts.append(f"{self.nearer:.1%} nearer to a private than to a held-out record")
         return f"{self.group}: {', '.join(parts)}"
 
+    def __repr__(self) -> str:
+        return f"NOT PRIVATE: RecordScores({self})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:

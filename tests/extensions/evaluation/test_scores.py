@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import privmw as pmw
+from privmw.data.constraints import Constraints
 from privmw.extensions.evaluation.scores import k_marginal
 
 pytest.importorskip("sklearn")
@@ -93,3 +94,13 @@ def test_equal_records_have_the_largest_k_marginal_score():
     codes = PRIVATE.columns
     both = np.column_stack([np.asarray(column) for column in codes]).astype(np.int64)
     assert k_marginal(both, both, DOMAIN.sizes) == 1000
+
+
+def test_scores_say_that_they_are_not_private_and_other_domains_are_refused():
+    (score,) = scores(people(100, seed=1))
+    assert repr(score).startswith("NOT PRIVATE: ")
+    other = pmw.Domain({"x": 2})
+    with pytest.raises(ValueError, match="held_out must be on the domain of the workload"):
+        scores(people(100, seed=1), held_out=pmw.Table.from_codes([[0]], other, private=True))
+    with pytest.raises(ValueError, match="constraints must be on the domain of the workload"):
+        scores(people(100, seed=1), constraints=Constraints({}, other))

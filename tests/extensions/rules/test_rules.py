@@ -131,3 +131,13 @@ def test_the_command_proposes_rules_and_files_keep_them(tmp_path, monkeypatch, c
         records = pandas.read_parquet(name)
         assert (records["wage"] + records["rest"] == records["income"]).all()
         assert (records["start"] == records["begin"]).all()
+
+
+def test_an_infinite_number_is_not_compared():
+    wage = np.random.default_rng(1).normal(100, 10, 1000)
+    frame = pandas.DataFrame({"wage": wage, "income": wage + 5})
+    frame.loc[5, "wage"] = np.inf
+    edges = {"edges": [0, 100, 200], "open": True}
+    (rule, *_) = propose_rules(frame, pmw.Domain({"wage": edges, "income": edges}))
+    assert (rule.kind, rule.rule) == ("order", {"attributes": ["wage", "income"]})
+    assert "999 public records" in rule.support
