@@ -98,7 +98,7 @@ def relation(domain: Domain, kind: str, where: str, rule: Any) -> Relation:
         raise ValueError(f"{where}: attributes must be {RELATIONS[kind]}")
     margin = check_number(f"{where}: margin", rule.get("margin", 0))
     if not 0 <= margin < math.inf:
-        raise ValueError(f"{where}: margin ({margin}) must be finite, and not negative")
+        raise ValueError(f"{where}: margin ({margin}) must not be negative")
     positions = tuple(positions_of(domain, names, f"{where}: attributes"))
     attributes = [domain.attributes[position] for position in positions]
     dates = {_is_date(attribute) for attribute in attributes}
