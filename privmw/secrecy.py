@@ -208,6 +208,8 @@ def _is_public(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _cut(error: BaseException) -> BaseException:
+    # An attribute, since the error must stay itself for `except` clauses, built-in errors take no weak
+    # reference, and a traceback that still names the module would hold frames with private variables.
     error._raised_in = raised_in(error)  # type: ignore[attr-defined]
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

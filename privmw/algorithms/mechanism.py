@@ -269,6 +269,7 @@ class Mechanism(Calibrated):
                 return release
             except BaseException as error:
                 if comm.rank == 0:
+                    # An attribute, since the error must stay itself for the caller's `except` clauses.
                     error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
 

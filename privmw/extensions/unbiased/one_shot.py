@@ -279,6 +279,7 @@ class OneShotMechanism(Calibrated):
                 accounted.settle(curator.ledger)
                 return answers
             except BaseException as error:
+                # An attribute, since the error must stay itself for the caller's `except` clauses.
                 error.ledger = curator.ledger  # type: ignore[attr-defined]
                 raise
 
