@@ -29,7 +29,7 @@ from privmw.cli import (
 from privmw.cli.config import with_config
 from privmw.cli.console import Console
 from privmw.cli.options import Parser
-from privmw.cli.refusal import EndedEarlyError, explain
+from privmw.cli.refusal import explain
 from privmw.extensions.cluster import abort_job, mpi, wait_to_report
 from privmw.extensions.evaluation import command as evaluate
 from privmw.extensions.explorer import command as explore
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if os.environ.get("PRIVMW_DEBUG"):
                 raise
             ending = explain(error, interrupted=bool(interruptions))
-            wait_to_report(EndedEarlyError.cause_of(error))
+            wait_to_report(error)
             console.error(ending.message, ending.hint)
             abort_job(ending.code)
             return ending.code

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from privmw.cli.refusal import EndedEarlyError, RefusalError, Remedy
+from privmw.cli.refusal import RefusalError, Remedy
 
 
 @contextlib.contextmanager
@@ -39,12 +39,8 @@ def new_folder(path: str, *, mode: int = 0o777, paid: str | None = None) -> Iter
     except BaseException as error:
         if paid is not None and (unfinished / paid).exists():
             os.rename(unfinished, path)
-            remedy = Remedy(f"{paid} is written", f"{paid} stays as it is")
-            if isinstance(error, EndedEarlyError):
-                remedy = error.remedy
-            remedy = Remedy(f"in {path}, {remedy.state}", f"in {path}, {remedy.command}")
-            if not isinstance(error, BrokenPipeError | SystemExit):  # they say nothing
-                raise EndedEarlyError(EndedEarlyError.cause_of(error), remedy) from error
+            remedy = getattr(error, "remedy", Remedy(f"{paid} is written", f"{paid} stays as it is"))
+            error.remedy = Remedy(f"in {path}, {remedy.state}", f"in {path}, {remedy.command}")  # type: ignore[attr-defined]
         raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -25,23 +25,10 @@ class RefusalError(Exception):
 
 
 class Remedy(NamedTuple):
-    """The state that a failed command left, and the command that resumes it."""
+    """The state that a failed command left, and the command that resumes it; an error's `remedy`."""
 
     state: str
     command: str
-
-
-class EndedEarlyError(Exception):
-    """The error that ended a command early, and the remedy for what the command left."""
-
-    def __init__(self, error: BaseException, remedy: Remedy) -> None:
-        super().__init__()
-        self.error, self.remedy = error, remedy
-
-    @staticmethod
-    def cause_of(error: BaseException) -> BaseException:
-        """The error itself, without the remedy."""
-        return error.error if isinstance(error, EndedEarlyError) else error
 
 
 class Ending(NamedTuple):
@@ -62,14 +49,13 @@ def explain(error: BaseException, *, interrupted: bool = False) -> Ending:
     >>> explain(ValueError("age 37")).message
     'unexpected ValueError; its message is withheld, as it may tell of the data'
     """
-    remedy = error.remedy if isinstance(error, EndedEarlyError) else None
-    error = EndedEarlyError.cause_of(error)
     ending = _ending(KeyboardInterrupt() if interrupted else error)
     ledger = getattr(error, "ledger", None)
     if ledger is not None and ledger.rho:
         ending = ending._replace(
             message=f"{ending.message}; rho {show(ledger.rho)} was spent and stays spent"
         )
+    remedy: Remedy | None = getattr(error, "remedy", None)
     if remedy is None:
         nothing = ", nothing was written" if ending.code == EXIT_INTERRUPTED else ""
         return ending._replace(message=ending.message.replace("interrupted", f"interrupted{nothing}", 1))

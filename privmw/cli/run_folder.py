@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from privmw.accounting import Account, Ledger
-from privmw.cli.refusal import EndedEarlyError, RefusalError, Remedy
+from privmw.cli.refusal import RefusalError, Remedy
 from privmw.data.strict_json import parse_json
 from privmw.io.whole_file import whole_file
 from privmw.release import Release
@@ -197,13 +197,12 @@ class RunFolder:
             elif not self.has_release and (self.has_spent or (ledger is not None and ledger.rho)):
                 command = "the same command resumes it, on the same files"
                 remedy = Remedy(f"{self.checkpoint} keeps the run", command)
-            if remedy is None and not self.has_release:
+            if remedy is not None:
+                error.remedy = remedy  # type: ignore[attr-defined]
+            elif not self.has_release:
                 shutil.rmtree(self.unfinished, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     self.path.rmdir()
-            self._unlock()
-            if remedy is not None and not isinstance(error, BrokenPipeError | SystemExit):  # they say nothing
-                raise EndedEarlyError(error, remedy) from error
         self._unlock()
 
     @property
