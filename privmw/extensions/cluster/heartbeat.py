@@ -40,7 +40,8 @@ class Heartbeats:
     """What this rank last heard from the others, and the thread that sends its own heartbeats.
 
     Without an MPI for threads, beats are sent and received while a rank waits: then one that computes is
-    silent, and `wait` must exceed the longest computation between two collective calls.
+    silent, so that there is no limit unless `wait` is set, above the longest computation between two
+    collective calls.
     """
 
     def __init__(self, library: Any) -> None:
@@ -65,6 +66,8 @@ class Heartbeats:
         if library.Query_thread() == library.THREAD_MULTIPLE:
             self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
             self._thread.start()
+        else:
+            self.wait = math.inf
 
     @property
     def limit(self) -> float:
@@ -138,9 +141,10 @@ class Heartbeats:
 
     def _notice(self, waited: float, quiet: list[int]) -> str:
         if quiet:
+            ends = "" if self.limit == math.inf else f"; the run ends after {self.limit:.0f} s of silence"
             return (
                 f"{self._named(quiet)} silent for {max(self._silence[rank] for rank in quiet):.0f} s: "
-                f"{self._reason(quiet)}; the run ends after {self.limit:.0f} s of silence"
+                f"{self._reason(quiet)}{ends}"
             )
         behind = [rank for rank in self._others if self._heard[rank] < self.collectives]
         if not behind:
@@ -160,6 +164,8 @@ class Heartbeats:
             with suppress(OSError):
                 if host == own and _state(number) == "T":
                     return f"process {number} is stopped (SIGSTOP), and kill -CONT resumes it"
+        if self._thread is None:
+            return "computing, stopped or cut off, as an MPI without threads does not tell these apart"
         hosts_heard = {self._hosts[rank][0] for rank in range(self.size) if rank not in ranks}
         if all(self._hosts[rank][0] in hosts_heard for rank in ranks):
             return "stopped or hung, as another rank of the host is heard"

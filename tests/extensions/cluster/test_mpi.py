@@ -151,6 +151,13 @@ def test_a_slow_rank_is_waited_for_beyond_the_limit():
 
 
 @needs_mpi
+@pytest.mark.slow
+def test_an_mpi_without_threads_sets_no_limit_of_its_own():
+    done = run_job(2, "fail", "threadless", 1)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "met\n" * 2, "")
+
+
+@needs_mpi
 def test_a_job_without_a_limit_ends_well():
     done = run_job(2, "fail", "patient", 0)
     assert (done.returncode, done.stdout, done.stderr) == (0, "met\n" * 2, "")

@@ -16,6 +16,12 @@ if how == "arithmetic" and os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_
     exponential = np.exp
     np.exp = lambda x: np.nextafter(exponential(x), 9)
 
+if how == "threadless":
+    import mpi4py
+
+    mpi4py.rc.threads = False
+    sys.modules["privmw.extensions.cluster.heartbeat"].WAIT = 0.5
+
 from privmw.extensions import cluster  # noqa: E402
 from privmw.ranks import on_every_rank  # noqa: E402
 
@@ -65,6 +71,8 @@ if how in ("STOP", "slow"):
     comm.wait = 0.5  # shorter than the interval of heartbeats: then a few of these
     if mine:
         os.kill(os.getpid(), signal.SIGSTOP) if how == "STOP" else time.sleep(5)
+if how == "threadless" and mine:
+    time.sleep(4.5)
 if how == "patient":
     comm.wait = float("inf")
 if how == "wait":
