@@ -12,8 +12,10 @@ from privmw.accounting import Account, AccountedRun, Budget
 from privmw.accounting.rounding import float_up
 from privmw.accounting.statement import show
 from privmw.cli.console import Console
-from privmw.cli.options import delta, epsilon, number
+from privmw.cli.options import add_settings, delta, epsilon, number, settings_of
 from privmw.cli.refusal import RefusalError
+
+ACCOUNT_SETTINGS = {"event-delta": number}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=delta,
         help="of the limit; 0: pure differential privacy. With show: of the epsilon shown",
     )
-    parser.add_argument(
-        "--event-delta",
-        type=number,
-        help="the part of delta reserved for events with a delta of their own, such as residual noise of "
-        "`privmw measure` (default: 0, which refuses them; 1e-6 of delta is plenty)",
+    add_settings(
+        parser,
+        ACCOUNT_SETTINGS,
+        "event-delta=NUMBER: the part of delta reserved for events with a delta of their own, such as "
+        "residual noise of `privmw measure` (default: 0, which refuses them; 1e-6 of delta is plenty)",
     )
     parser.add_argument("--unit", help="the unit of privacy of a new account (default: record)")
 
@@ -46,17 +48,19 @@ def run(options: argparse.Namespace, console: Console) -> None:
                 "such as --epsilon 3 --delta 1e-9; --delta 0 allows pure differential privacy only",
             )
         pure = options.delta == 0
-        aside = options.event_delta or 0.0
+        aside = settings_of(options, ACCOUNT_SETTINGS).get("event-delta", 0.0)
         if pure and aside:
-            raise RefusalError("--event-delta must come with a --delta above 0, of which it is a part")
+            raise RefusalError(
+                "--setting event-delta must come with a --delta above 0, of which it is a part"
+            )
         limit = (
             Budget.pure(options.epsilon)
             if pure
             else Budget.approximate(options.epsilon, options.delta, event_delta=aside)
         )
         account = Account.create(options.file, limit, unit=options.unit or "record")
-    elif any(given is not None for given in (options.epsilon, options.unit, options.event_delta)):
-        raise RefusalError("--epsilon and --unit must come with new: the terms of an account stay")
+    elif any(given is not None for given in (options.epsilon, options.unit, options.setting)):
+        raise RefusalError("--epsilon, --unit and --setting must come with new: the terms of an account stay")
     elif not os.path.exists(options.file):
         raise RefusalError(f"FILE ({options.file}) must exist", "privmw account new makes an account")
     else:

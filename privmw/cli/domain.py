@@ -8,10 +8,12 @@ import os
 
 from privmw.cli.console import Console
 from privmw.cli.extensions import propose_rules, written
-from privmw.cli.options import add_syntax, names, positive, syntax_of
+from privmw.cli.options import SettingKinds, add_settings, add_syntax, names, positive, settings_of, syntax_of
 from privmw.cli.refusal import RefusalError
 from privmw.data.propose import propose
 from privmw.io.whole_file import whole_file
+
+PROPOSAL_SETTINGS: SettingKinds = {"most-labels": positive, "other": str, "missing": ("yes", "no")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,23 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=10,
         help="approximate number of bins of a number or date (default: 10)",
     )
-    parser.add_argument(
-        "--most-labels",
-        type=positive,
-        metavar="N",
-        help="columns with more values get bins, or their commonest labels (default: 64, or up to 128 texts "
-        "that are 99%% of the records)",
-    )
-    parser.add_argument(
-        "--other",
-        metavar="LABEL",
-        default="other",
-        help="the label of values that the public file does not contain (default: other); '': none",
-    )
-    parser.add_argument(
-        "--no-missing",
-        action="store_true",
-        help="declare no missing value if the public file has none",
+    add_settings(
+        parser,
+        PROPOSAL_SETTINGS,
+        "may be repeated. most-labels=N: columns with more values get bins, or their commonest labels "
+        "(default: 64, or up to 128 texts that are 99%% of the records); other=LABEL, of values that the "
+        "public file does not contain (default: other), with nothing after =: no such label; missing=no: "
+        "declare no missing value if the public file has none",
     )
     add_syntax(parser)
 
@@ -58,13 +50,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
         path = getattr(options, flag)
         if path is not None and os.path.lexists(path):
             raise RefusalError(f"--{flag} ({path}) exists", "name another file: nothing is ever overwritten")
+    settings = {"other": "other", **settings_of(options, PROPOSAL_SETTINGS)}
     proposal = propose(
         options.public,
         columns=options.columns,
         bins=options.bins,
-        most_labels=options.most_labels,
-        other=options.other or None,
-        missing=None if options.no_missing else "missing",
+        most_labels=settings.get("most-labels"),
+        other=settings["other"] or None,
+        missing=None if settings.get("missing") == "no" else "missing",
         syntax=syntax_of(options),
     )
     text = proposal.domain.to_json()

@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, get_args
 
@@ -169,6 +169,42 @@ def add_budget(parser: argparse.ArgumentParser, *, required: bool) -> None:
     about = "the privacy budget" if required else "the privacy budget (default: 1)"
     parser.add_argument("--epsilon", type=epsilon, required=required, default=1.0, help=about)
     parser.add_argument("--delta", type=delta, help="default: 1 / n^2; 0: pure differential privacy")
+
+
+SettingKinds = Mapping[
+    str, Callable[[str], object] | tuple[str, ...]
+]  # of settings: a parser, or the words allowed
+
+
+def add_settings(parser: argparse.ArgumentParser, kinds: SettingKinds, about: str) -> None:
+    """Add --setting, which may be repeated; `settings_of` reads it."""
+
+    def setting(text: str) -> str:
+        name, marked, value = text.partition("=")
+        kind = kinds.get(name)
+        if kind is None or not marked:
+            raise argparse.ArgumentTypeError(
+                f"({text}) must be NAME=VALUE, with a name of {', '.join(kinds)}"
+            )
+        if not isinstance(kind, tuple):
+            kind(value)
+        elif value not in kind:
+            allowed = " or ".join(f"{name}={word}" for word in kind)
+            raise argparse.ArgumentTypeError(f"({text}) must be {allowed}")
+        return text  # as given: the options of a run are stored, and compared when it is resumed
+
+    parser.add_argument("--setting", action="append", type=setting, metavar="NAME=VALUE", help=about)
+
+
+def settings_of(options: argparse.Namespace, kinds: SettingKinds) -> dict[str, Any]:
+    """The parsed values of --setting by name; of one that is repeated, the last.
+
+    >>> settings_of(argparse.Namespace(setting=["slack=0.1", "rounding=randomised"]), {"slack": number})
+    {'slack': 0.1, 'rounding': 'randomised'}
+    """
+    values: dict[str, Any] = dict(text.split("=", 1) for text in options.setting or ())
+    parsers = {name: kind for name in values if callable(kind := kinds.get(name))}
+    return {name: parsers[name](value) if name in parsers else value for name, value in values.items()}
 
 
 def syntax_setting(text: str) -> str:

@@ -68,10 +68,11 @@ def test_show_prints_the_total_what_is_left_and_every_run(path, capsys):
         (["new", "none/account.jsonl", "--epsilon", "1", "--delta", "0"], "No such file or directory"),
         (["show", "account.jsonl"], "FILE (account.jsonl) must exist"),
         (["show", "account.jsonl", "--epsilon", "1"], "must come with new"),
+        (["show", "account.jsonl", "--setting", "event-delta=0"], "must come with new"),
         (["shwo", "account.jsonl"], "action (shwo) must be new or show; did you mean show?"),
         (
-            ("new", "account.jsonl", "--epsilon", "1", "--delta", "0", "--event-delta", "1e-9"),
-            "--event-delta must come with a --delta above 0",
+            ("new", "account.jsonl", "--epsilon", "1", "--delta", "0", "--setting", "event-delta=1e-9"),
+            "--setting event-delta must come with a --delta above 0",
         ),
     ],
 )

@@ -206,12 +206,16 @@ def test_a_proposed_domain_reads_the_file_it_came_from(here, capsys):
     assert len(domain) == ATTRIBUTES
     assert pmw.read_table("public.parquet", domain, private=False).n == N
     capsys.readouterr()
-    assert main(["domain", "public.parquet", "--columns", "age,sex", "--bins", "3", "--other", "else"]) == 0
+    assert (
+        main(["domain", "public.parquet", "--columns", "age,sex", "--bins", "3", "--setting", "other=else"])
+        == 0
+    )
     printed = json.loads(capsys.readouterr().out)
     assert list(printed) == ["age", "sex"]
     assert printed["age"]["open"]
     assert printed["sex"]["other"] == "else"
-    assert main(["domain", "public.parquet", "--columns", "age,sex", "--other", "", "--no-missing"]) == 0
+    closed = ["--setting", "other=", "--setting", "missing=no"]
+    assert main(["domain", "public.parquet", "--columns", "age,sex", *closed]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["sex"] == ["F", "M"]
     assert "missing" not in printed["age"]

@@ -24,8 +24,8 @@ from privmw.cli.refusal import EXIT_DISAGREES
 OPTIONS = [
     *("--private", "--public", "--domain", "--marginals", "--epsilon", "--delta", "--method", "--rounds"),
     *("--constraints", "--sample", "--records", "--bins", "--seed", "--config", "-o", "--output", "--query"),
-    *("--setting", "--syntax", "--rounding"),
-    *("--columns", "--other", "--most-labels", "--json", "--quiet", "--n", "--help", "--version", "--"),
+    *("--setting", "--syntax"),
+    *("--columns", "--json", "--quiet", "--n", "--help", "--version", "--"),
 ]
 VALUES = [
     *(
@@ -58,6 +58,8 @@ VALUES = [
         "a,b",
         "separator=;",
         "slack=1",
+        "rounding=randomised",
+        "most-labels=2",
     ),
 ]
 words = st.sampled_from([*COMMANDS, *OPTIONS, *VALUES]) | st.text(max_size=6)
@@ -84,7 +86,18 @@ GOOD = [
         "1",
         "--json",
     ],
-    ["domain", "public.parquet", "--columns", "age,sex", "--bins", "3", "--other", "x", "-o", "new.json"],
+    [
+        "domain",
+        "public.parquet",
+        "--columns",
+        "age,sex",
+        "--bins",
+        "3",
+        "--setting",
+        "other=x",
+        "-o",
+        "new.json",
+    ],
     ["answer", "made", "--query", "age=3,sex=F", "--query", "region=north"],
     ["evaluate", "made", "--private", "private.csv", "-o", "new"],
     [*FIT, "--public", "public.parquet", "--bins", "draw", "--seed", "1"],

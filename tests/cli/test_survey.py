@@ -54,11 +54,13 @@ def test_raw_files_become_a_release_at_the_first_attempt(name, form, survey, tmp
 def test_the_survey_of_one_year_is_released_from_that_of_another(survey, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     public, private = (str(survey / f"{name}.parquet") for name in ("acs2015_hi", "acs2018_hi"))
-    assert main(["domain", public, "--other", "other", "-o", "all.json"]) == 0
+    assert main(["domain", public, "--setting", "other=other", "-o", "all.json"]) == 0
     assert "'HHID' left out" in capsys.readouterr().err
     profile = json.loads((survey / "domain.json").read_text())["profiles"]["acs67"]
     columns = ",".join("AGEP" if name == "AGEP10" else name for name in profile)
-    assert main(["domain", public, "--columns", columns, "--other", "other", "-o", "domain.json"]) == 0
+    assert (
+        main(["domain", public, "--columns", columns, "--setting", "other=other", "-o", "domain.json"]) == 0
+    )
     line = ["--private", private, "--public", public, "--domain", "domain.json", "--marginals", "2"]
     assert main(["release", *line, "--epsilon", "1", "--seed", "0", "-o", "out"]) in RELEASED
     assert set(names_in(tmp_path / "out")) == FILES

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "as long as the release (default: quick ones of level 0.95, by the noisy counts alone)",
     )
     parser.add_argument(
-        "--rows",
+        "--sample",
         type=positive,
         metavar="N",
         help="at most N rows in the page, by a sample (default: all, or a sample that makes at most 6 MB)",
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             asked = marginals_with_intervals(release.support.domain)
             fitted = release.intervals(options.intervals, workload=asked)
         name = str(options.release).rstrip("/") or "/"
-        write_explorer(path, release, title=options.title, folder=name, intervals=fitted, rows=options.rows)
+        write_explorer(path, release, title=options.title, folder=name, intervals=fitted, rows=options.sample)
     if fitted is not None and fitted.reason:
         console.note(f"No intervals by refits: {fitted.reason}. The page has those of the noisy counts.")
     size = path.stat().st_size

@@ -10,13 +10,15 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from privmw.cli.console import Console
 from privmw.cli.folder import new_folder
 from privmw.cli.options import (
+    SettingKinds,
     add_bins,
     add_format,
+    add_settings,
     add_syntax,
     add_title,
     check_files,
@@ -24,6 +26,7 @@ from privmw.cli.options import (
     number,
     positive,
     read_domain,
+    settings_of,
     whole,
 )
 from privmw.cli.outputs import file_name
@@ -48,7 +51,14 @@ FITS: dict[str, Callable[..., Fit]] = {
     "sequential": postprocess.sequential,
     "reweight": postprocess.reweight,
 }
-# of each --setting
+FIT_SETTINGS: SettingKinds = {
+    "downweight": ("counts", "std"),
+    "confidence": number,
+    "priorities": str,
+    "slack": number,
+    "rounding": ("controlled", "randomised"),
+}
+# of the settings of one method
 METHOD_OF = {
     "downweight": "reweight",
     "confidence": "reweight",
@@ -70,27 +80,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constraints", metavar="FILE", help="combinations that no record can have, a JSON file"
     )
-    parser.add_argument(
-        "--setting",
-        action="append",
-        type=setting,
-        metavar="NAME=VALUE",
-        help="of the method; may be repeated. reweight: downweight=counts or std, by the largest noise in "
+    add_settings(
+        parser,
+        FIT_SETTINGS,
+        "may be repeated. reweight: downweight=counts or std, by the largest noise in "
         "counts (default) or deviations, and confidence=0.99, that an answer is not low; max-fit: "
         'slack=0.01, standard deviations beyond the bound; sequential: priorities="total;age;sex;age,sex" '
-        'fits these in turn, "age+sex" two at once',
+        'fits these in turn, "age+sex" two at once; every method: rounding=controlled or randomised, of '
+        "weights to whole records, as close as possible (default) or random and unbiased",
     )
     parser.add_argument(
         "--records",
         type=positive,
         metavar="N",
         help="the number of records, where it is public: the fit keeps it exactly",
-    )
-    parser.add_argument(
-        "--rounding",
-        choices=("controlled", "randomised"),
-        default="controlled",
-        help="rounding of weights to whole records: as close as possible (default), or random and unbiased",
     )
     add_format(parser, "fitted counts and synthetic records")
     add_bins(parser, "label")
@@ -104,6 +107,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Read the noisy answers, fit, write."""
     check_files(options)
     domain = read_domain(options)
+    rounding = settings_of(options, FIT_SETTINGS).get("rounding", "controlled")
     chosen = settings(options, domain)
     with new_folder(options.output) as folder:
         with console.step(f"reading {options.measurements}"):
@@ -114,7 +118,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
             fit = FITS[options.method](measured, support, **chosen)
         facts = {"output": options.output, **certificate(fit), "for_release": for_release}
         with console.step("writing"):
-            facts["records"] = write_fit(fit, folder, options, for_release)
+            facts["records"] = write_fit(fit, folder, options, for_release, rounding)
         facts["files"] = sorted(file.name for file in folder.iterdir())
     lines = [*certificate_in_words(fit)]
     if facts["records"] is None:
@@ -125,34 +129,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result(facts, "\n".join([*lines, f"\nWritten:\n{files}"]))
 
 
-def setting(text: str) -> str:
-    """Check one NAME=VALUE of --setting, and return it as it is.
-
-    >>> setting("slack=0.1")
-    'slack=0.1'
-    """
-    name, marked, value = text.partition("=")
-    if name not in METHOD_OF or not marked:
-        raise argparse.ArgumentTypeError(
-            f"({text}) must be NAME=VALUE, with a name of {', '.join(METHOD_OF)}"
-        )
-    if name == "downweight" and value not in ("counts", "std"):
-        raise argparse.ArgumentTypeError(f"({text}) must be downweight=counts or downweight=std")
-    if name in ("confidence", "slack"):
-        number(value)
-    return text
-
-
 def settings(options: argparse.Namespace, domain: Domain) -> dict[str, Any]:
     """The arguments of the method; a setting of another method is refused."""
-    arguments: dict[str, Any] = dict(given.split("=", 1) for given in options.setting or ())
-    for name, value in arguments.items():
-        if METHOD_OF[name] != options.method:
-            raise RefusalError(
-                f"--setting ({name}={value}) must come with --method {METHOD_OF[name]}, not {options.method}"
-            )
-        if name in ("confidence", "slack"):
-            arguments[name] = float(value)
+    for text in options.setting or ():
+        method = METHOD_OF.get(text.partition("=")[0], options.method)
+        if method != options.method:
+            raise RefusalError(f"--setting ({text}) must come with --method {method}, not {options.method}")
+    arguments = settings_of(options, FIT_SETTINGS)
+    arguments.pop("rounding", None)
     if options.bins == "draw" and options.public is None:
         raise RefusalError("--bins (draw) must come with --public, from which values are drawn")
     if "priorities" in arguments:
@@ -195,7 +179,13 @@ def read_support(options: argparse.Namespace, domain: Domain, console: Console) 
     return None if constraints is None else Support.full(domain, constraints=constraints)
 
 
-def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: bool) -> int | None:
+def write_fit(
+    fit: Fit,
+    folder: Path,
+    options: argparse.Namespace,
+    for_release: bool,
+    rounding: Literal["controlled", "randomised"],
+) -> int | None:
     """Write every file of a fit to an unfinished folder; returns the number of synthetic records."""
     facts = {**certificate(fit), "for_release": for_release}
     text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -211,7 +201,7 @@ def write_fit(fit: Fit, folder: Path, options: argparse.Namespace, for_release: 
     if why_no_records(fit):
         return None
     exact = [()] if options.records is not None else []
-    records = postprocess.to_microdata(fit, options.rounding, exact=exact, seed=options.seed)
+    records = postprocess.to_microdata(fit, rounding, exact=exact, seed=options.seed)
     records = records if for_release else records.not_for_release()
     drawn = options.bins == "draw"
     public = options.public if drawn else None

@@ -20,6 +20,7 @@ from privmw.cli.options import (
     add_budget,
     add_format,
     add_private,
+    add_settings,
     add_syntax,
     add_title,
     add_unit,
@@ -30,6 +31,7 @@ from privmw.cli.options import (
     orders,
     positive,
     read_domain,
+    settings_of,
     whole,
 )
 from privmw.cli.outputs import BYTES_OF_ANSWER, Writer, file_name, privacy, write_files, write_json
@@ -51,6 +53,7 @@ STRATEGIES: dict[str, Callable[[], strategies.Strategy]] = {
     "equal": strategies.equal,
     "hdmm": strategies.hdmm,
 }
+MEASURE_SETTINGS = {"simultaneous": ("yes", "no")}
 # options that may differ when a command resumes a run
 MEASURE_MAY_CHANGE_ON_RESUME = ("command", "output", "json", "quiet", "progress", "title")
 BYTES_OF_SETTINGS = 2**16  # bytes: the settings, the domain and the ledger
@@ -83,8 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--intervals", type=level, default=0.95, metavar="LEVEL", help="their level (default: 0.95)"
     )
-    parser.add_argument(
-        "--simultaneous", action="store_true", help="intervals that all hold together with this probability"
+    add_settings(
+        parser, MEASURE_SETTINGS, "simultaneous=yes: intervals that all hold together with this probability"
     )
     add_format(parser, "the answers")
     add_title(parser)
@@ -177,7 +180,8 @@ def _check_disk_space(plan: ShotPlan, folder: AnswersFolder, form: str) -> None:
 
 def _writers(answers: UnbiasedAnswers, options: argparse.Namespace) -> dict[str, Writer]:
     """The files besides answers.npz, in the order in which they are written."""
-    how = {"level": options.intervals, "simultaneous": options.simultaneous}
+    simultaneous = settings_of(options, MEASURE_SETTINGS).get("simultaneous") == "yes"
+    how = {"level": options.intervals, "simultaneous": simultaneous}
     form, raw = file_format(options.format)
     name = file_name("answers", form, for_release=answers.ledger.for_release)
     return {

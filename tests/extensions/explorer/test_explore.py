@@ -178,7 +178,7 @@ def test_the_command_writes_one_file_and_never_over_another(tmp_path, capsys):
     assert taken_apart(page)[0]["folder"] == str(tmp_path)
     assert main(["explore", str(tmp_path)]) == 2
     assert "explore.html) exists" in capsys.readouterr().err
-    assert main(["explore", str(tmp_path), "-o", str(tmp_path / "b.html"), "--rows", "9", "--json"]) == 0
+    assert main(["explore", str(tmp_path), "-o", str(tmp_path / "b.html"), "--sample", "9", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts == {
         "output": str(tmp_path / "b.html"),

@@ -126,7 +126,7 @@ def test_reweight_and_max_fit_take_their_settings(here, capsys):
 
 def test_randomised_rounding_follows_its_seed(here, capsys):
     for name in ("a", "b"):
-        assert main(line("--rounding", "randomised", "--seed", 3, "--quiet", output=name)) == 0
+        assert main(line("--setting", "rounding=randomised", "--seed", 3, "--quiet", output=name)) == 0
     assert parquet.read_table("a/synthetic.parquet") == parquet.read_table("b/synthetic.parquet")
 
 

@@ -49,10 +49,8 @@ def test_a_private_file_becomes_answers_with_errors_a_statement_and_a_report(pai
 
 
 def test_seeded_answers_are_marked_everywhere(pair, capsys):
-    assert (
-        main(line("--seed", "3", "--format", "csv", "--simultaneous", "--delta", "0", "--method", "equal"))
-        == 0
-    )
+    more = ["--setting", "simultaneous=yes", "--delta", "0", "--method", "equal"]
+    assert main(line("--seed", "3", "--format", "csv", *more)) == 0
     assert "answers.seeded.csv" in names_in(pair / "out")
     assert "NOT FOR RELEASE" in (pair / "out" / "report.html").read_text("utf-8")
     assert "NOT FOR RELEASE" in capsys.readouterr().out
@@ -78,7 +76,17 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(pair, words, message,
 
 
 def test_a_budget_that_the_account_does_not_cover_is_refused(pair, capsys):
-    new = ["account", "new", "account", "--epsilon", "0.5", "--delta", "1e-5", "--event-delta", "1e-9"]
+    new = [
+        "account",
+        "new",
+        "account",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-5",
+        "--setting",
+        "event-delta=1e-9",
+    ]
     assert main(new) == 0
     assert pmw.Account(pair / "account").limit.event_delta == 1e-9
     assert main(line("--delta", "1e-5", "--account", "account")) == 2
