@@ -228,3 +228,10 @@ def test_constraints_of_another_domain_are_refused():
         Support.from_table(Table.from_codes([[0] * 6], DOMAIN, private=False), NO_FATHERS)
     with pytest.raises(TypeError, match="must be Constraints"):
         Support.full(SMALL, {"invalid": []})
+
+
+@pytest.mark.parametrize("names", [["a", ["b"]], ["a", {}], "ab"])
+def test_attributes_of_a_relation_that_are_no_texts_are_refused(names):
+    domain = Domain({"a": 3, "b": 3})
+    with pytest.raises(ValueError, match=r"order\[0\]: attributes must be two attributes"):
+        Constraints({"order": [{"attributes": names}]}, domain)

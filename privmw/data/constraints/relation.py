@@ -93,7 +93,8 @@ def relation(domain: Domain, kind: str, where: str, rule: Any) -> Relation:
     expect(where, rule, right, "an object of attributes and, optionally, a margin", quote=False)
     names = rule["attributes"]
     listed = isinstance(names, list | tuple) and (len(names) >= 3 if kind == "sum" else len(names) == 2)
-    if not listed or len(set(names)) < len(names):
+    texts = listed and all(isinstance(name, str) for name in names)
+    if not texts or len(set(names)) < len(names):
         raise ValueError(f"{where}: attributes must be {RELATIONS[kind]}")
     margin = check_number(f"{where}: margin", rule.get("margin", 0))
     if not 0 <= margin < math.inf:
