@@ -584,6 +584,7 @@ def test_no_attribute_in_plain_sight_holds_counts_and_the_table_is_let_go():
         "draw",
         "ledger",
         "measure",
+        "measure_queries",
         "measure_residuals",
         "measure_thresholded",
         "n",

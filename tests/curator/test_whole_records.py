@@ -337,5 +337,5 @@ def test_two_populations_need_a_bound_of_their_own(monkeypatch):
     )
     support = pmw.Support.from_table(table(200_000, False))
     assert not shares_records(private, support)
-    monkeypatch.setattr(overlap, "_upper", lambda pairs: 0.0)
+    monkeypatch.setattr(overlap, "_upper_bound", lambda pairs: 0.0)
     assert shares_records(private, support)
