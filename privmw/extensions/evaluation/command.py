@@ -6,9 +6,9 @@ It writes to a separate folder, so that the release's folder holds only what may
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,15 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result({"output": output, **facts}, "\n".join(lines))
 
 
+def _can_classify() -> bool:
+    """True if scikit-learn is installed, with what it needs itself."""
+    try:
+        importlib.import_module("sklearn.ensemble")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def _scored(options: argparse.Namespace, asked: Workload, source: Path, console: Console) -> dict[str, Any]:
     """What the records are scored by; nothing for an engine's counts, or without scikit-learn."""
     given = {name: getattr(options, name) for name in ("target", "by")}
@@ -115,7 +124,7 @@ def _scored(options: argparse.Namespace, asked: Workload, source: Path, console:
             raise RefusalError(f"--{name} ({attribute}) must be an attribute of the domain")
     asking = ("target", "by", "held_out", "constraints")
     named = [name for name in asking if getattr(options, name) is not None]
-    if is_counts(options.private) or (not named and find_spec("sklearn") is None):
+    if is_counts(options.private) or (not named and not _can_classify()):
         if named:
             raise RefusalError(f"--{named[0].replace('_', '-')} must come with private records, not counts")
         return {}
