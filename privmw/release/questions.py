@@ -127,12 +127,7 @@ def cdf_frame(
     """The frame of a distribution function; see `Release.cdf`."""
     attribute = release.support.domain[name]
     values = _ordered(attribute, "a distribution function")
-    groups, counts = _grouped(
-        release, name, by, where, level, len(values), order=np.argsort(values, kind="stable")
-    )
-    shares = np.minimum(np.cumsum(counts.answers, axis=1), 1.0)
-    errors = None if counts.errors is None else np.cumsum(_share_errors(counts), axis=2)
-    error = standard_errors(errors, shares)
+    groups, shares, error = _cumulative(release, name, by, where, level, values)
     ends = list(attribute.edges[1:]) if attribute.edges else sorted(values)
     if attribute.open:
         ends[-1] = None if isinstance(ends[-1], datetime.date) else math.inf
@@ -158,11 +153,8 @@ def quantile_frame(
     asked = [check_number("q", one, quote=not several) for one in (q if several else [q])]  # type: ignore[union-attr]
     if not asked or not all(0 < one < 1 for one in asked):
         raise ValueError("q must be above 0 and below 1")
-    order = np.argsort(values, kind="stable")
-    groups, counts = _grouped(release, name, by, where, level, len(values), order)
-    shares = np.minimum(np.cumsum(counts.answers, axis=1), 1.0)
-    errors = None if counts.errors is None else np.cumsum(_share_errors(counts), axis=2)
-    reach = half_widths(standard_errors(errors, shares), DEFAULT_LEVEL if level is None else level)
+    groups, shares, error = _cumulative(release, name, by, where, level, values)
+    reach = half_widths(error, DEFAULT_LEVEL if level is None else level)
     ends: list[Any] = list(attribute.edges) if attribute.edges else sorted(values)
     dates = isinstance(ends[0], datetime.date)
     numbers = np.array([end.toordinal() if dates else end for end in ends], np.float64)
@@ -236,6 +228,22 @@ def _grouped(
     codes = np.unravel_index(np.arange(len(shares)), shape) if shape else ()
     labels = {one: code.astype(np.int64) for one, code in zip(groups, codes, strict=True)}
     return labels, Crosstab(shares / totals[:, None], errors, counts.reason, counts.highest)
+
+
+def _cumulative(
+    release: Release,
+    name: str,
+    by: str | Sequence[str] | None,
+    where: Mapping[str, object] | None,
+    level: float | None,
+    values: Sequence[Any],
+) -> tuple[dict[str, Int64s], Float64s, Float64s]:
+    """For each group its labels' codes, its shares up to each value in ascending order, and their errors."""
+    order = np.argsort(np.array(values), kind="stable")
+    groups, counts = _grouped(release, name, by, where, level, len(values), order)
+    shares = np.minimum(np.cumsum(counts.answers, axis=1), 1.0)
+    errors = None if counts.errors is None else np.cumsum(_share_errors(counts), axis=2)
+    return groups, shares, standard_errors(errors, shares)
 
 
 def _ratio_errors(errors: Float64s, scores: Float64s, means: Float64s) -> Float64s:
