@@ -14,7 +14,7 @@ MODULES = sorted(
     for path in HOUSE.rglob("*.py")
     if "\n    >>> " in path.read_text() or "\n        >>> " in path.read_text()
 )
-NEEDS = {  # room: the packages of its extras
+NEEDS = {  # by module or package: what its examples import
     "io": ("pyarrow", "narwhals"),
     "cli": ("pyarrow", "rich"),
     "report": ("matplotlib", "jinja2"),
@@ -24,6 +24,8 @@ NEEDS = {  # room: the packages of its extras
     "release.release": ("pyarrow", "pandas"),
     "extensions.synthesizer.synthesizer": ("pyarrow", "narwhals", "pandas"),
     "data.propose": ("pyarrow",),
+    "data.table": ("pyarrow", "pandas"),
+    "extensions.rules": ("pyarrow", "pandas"),
     "extensions.experiments.readers": ("pyarrow",),
     "extensions.postprocess.noisy_file": ("pyarrow",),
     "extensions.postprocess.max_fit": ("scipy",),
