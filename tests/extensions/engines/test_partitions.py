@@ -1,6 +1,7 @@
 """Spark and Dask, for real: partitions counted where they lie add up to what `Table.counts` counts."""
 
 import os
+import re
 import sys
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_spark_names_a_column_outside_its_domain_and_no_value(spark):
     code[3] = 77
     with pytest.raises(Exception, match="column 'code'") as caught:
         engines.spark(in_spark(spark, code=code), WORKLOAD)
-    assert "77" not in str(caught.value).partition("JVM stacktrace")[0].replace("partition 77", "")
+    told = str(caught.value).partition("JVM stacktrace")[0].replace("partition 77", "")
+    assert "77" not in re.sub(r"line \d+", "line", told)  # the trace of the worker names lines of code
 
 
 @pytest.fixture
